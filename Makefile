@@ -1,0 +1,45 @@
+# Every target sets itself up in .venv; all it takes is Python 3.11 or newer, make and a C++ compiler.
+#   make demo    the main job            make test    the tests
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PYTEST := $(BIN)/python -m pytest -p no:logging
+export LAMINA_REAL_DATA ?= $(abspath ../shared/data)
+
+.PHONY: demo test check test-slow bench clean
+
+demo: $(VENV)/.lamina
+	$(BIN)/lamina demo
+
+test: $(VENV)/.dev
+	$(PYTEST) -m "not slow and not distributed and not faults and not peers and not browser and not documented"
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test-slow: $(VENV)/.peers
+	$(PYTEST) -m "slow or distributed or faults or peers or browser or documented"
+
+bench: $(VENV)/.dev
+	for program in benchmarks/*.py; do $(BIN)/python $$program || exit 1; done
+
+clean:
+	rm -rf $(VENV) build dist lamina-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/.lamina: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) torch==$$(sed -n 's/^torch==//p' constraints.txt)
+	$(INSTALL) -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.lamina
+	$(INSTALL) -e ".[dev]"
+	touch $@
+
+$(VENV)/.peers: $(VENV)/.dev tests/peers/requirements.txt
+	$(INSTALL) --no-deps -r tests/peers/requirements.txt
+	touch $@

@@ -1,0 +1,73 @@
+"""The commands. Each parses words and calls one function; what it needs is imported when it is called."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lamina.errors import UserError
+
+app = typer.Typer(
+    name="lamina",
+    help="Train deep Transformers whose residual connections you choose, and measure why they do or do not train.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with: lamina demo",
+)
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[bool, typer.Option("--version", help="Show the version and leave.")] = False,
+) -> None:
+    if show:
+        from lamina import __version__
+
+        typer.echo(f"lamina {__version__}")
+        raise typer.Exit
+
+
+@app.command(epilog="Examples: lamina schemes · lamina schemes resi-dual")
+def schemes(
+    name: Annotated[str | None, typer.Argument(help="One scheme, to see its equation, drawing and options.")] = None,
+) -> None:
+    """List the residual schemes, or show one."""
+    from lamina.report.schemes import show_scheme, show_table
+
+    if name is None:
+        show_table()
+    else:
+        show_scheme(name)
+
+
+@app.command(epilog="Example: lamina demo --folder /tmp/demo")
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where the pictures go.")] = Path("lamina-demo"),
+) -> None:
+    """Draw the schemes and show how the gradient fares in a deep stack of each."""
+    from lamina.studies.demo import run_demo
+
+    run_demo(folder)
+
+
+def main() -> None:
+    """The entry point: a user's mistake is one sentence, never a traceback."""
+    try:
+        app()
+    except UserError as error:
+        typer.secho(f"lamina: {error}", err=True, fg="red")
+        sys.exit(2)
+    except OSError as error:
+        typer.secho(f"lamina: {error}", err=True, fg="red")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        typer.echo("lamina: interrupted", err=True)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

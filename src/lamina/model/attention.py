@@ -1,0 +1,128 @@
+"""Multi-head attention: self, causal and cross, with grouped key-value heads, on packed tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from lamina.errors import UserError
+from lamina.model.cache import Cache
+from lamina.model.positions import rotate
+from lamina.model.sequences import Sequences
+from lamina.residual.base import Matrix
+
+
+class Attention(nn.Module):
+    """What self- and cross-attention share: the four matrices and the scores."""
+
+    def __init__(
+        self,
+        dim: int,
+        num_heads: int,
+        *,
+        num_kv_heads: int | None = None,
+        dropout: float = 0.0,
+        bias: bool = True,
+        output_matrix: bool = True,
+        layer: int = 0,
+    ) -> None:
+        super().__init__()
+        num_kv_heads = num_kv_heads or num_heads
+        if dim % num_heads:
+            raise UserError(f"the width {dim} is not divisible by {num_heads} heads; change model_dim or num_heads")
+        if num_heads % num_kv_heads:
+            raise UserError(f"{num_heads} heads cannot share {num_kv_heads} key-value heads; change num_kv_heads")
+        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, dim // num_heads
+        self.dropout, self.layer = dropout, layer
+        self.query = nn.Linear(dim, dim, bias=bias)
+        self.key = nn.Linear(dim, num_kv_heads * self.head_dim, bias=bias)
+        self.value = nn.Linear(dim, num_kv_heads * self.head_dim, bias=bias)
+        self.slot: nn.Module = nn.Identity()
+        self.output = nn.Linear(dim, dim, bias=bias) if output_matrix else nn.Identity()
+
+    def matrices(self, *, reads_memory: bool = False) -> Iterator[Matrix]:
+        """q, k, v and the output matrix by role, for schemes that set start values or fold."""
+        has_output = isinstance(self.output, nn.Linear)
+        yield Matrix("query", self.query.weight, self.query.bias, reads_stream=True)
+        yield Matrix("key", self.key.weight, self.key.bias, reads_stream=not reads_memory)
+        yield Matrix("value", self.value.weight, self.value.bias, not reads_memory, writes_branch=not has_output)
+        if isinstance(self.output, nn.Linear):
+            yield Matrix("output", self.output.weight, self.output.bias, writes_branch=True)
+
+    def heads(self, projected: Tensor) -> Tensor:
+        return projected.view(*projected.shape[:-1], -1, self.head_dim)  # (tokens, heads, head_dim)
+
+    def attend(
+        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool = False
+    ) -> Tensor:
+        """All (rows, heads, length, head_dim)."""
+        return F.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            attn_mask=mask,
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=causal,
+            enable_gqa=self.num_heads != self.num_kv_heads,
+        )
+
+    def answer(self, attended: Tensor) -> Tensor:
+        return self.output(self.slot(attended.flatten(1)))  # (tokens, dim)
+
+
+class SelfAttention(Attention):
+    kind = "self-attention"
+
+    def __init__(self, dim: int, num_heads: int, *, causal: bool = False, rotary: bool = False, **options: Any) -> None:
+        super().__init__(dim, num_heads, **options)
+        if rotary and self.head_dim % 2:
+            raise UserError(
+                f"rotary positions need an even head width, not {self.head_dim}; change model_dim or num_heads"
+            )
+        self.causal, self.rotary = causal, rotary
+
+    def forward(self, x: Tensor, sequences: Sequences, cache: Cache | None = None) -> Tensor:
+        queries, keys, values = self.heads(self.query(x)), self.heads(self.key(x)), self.heads(self.value(x))
+        if self.rotary:
+            queries, keys = rotate(queries, sequences.positions), rotate(keys, sequences.positions)
+        if cache is None:
+            # Padding stands at the end, so a causal mask alone hides it from every real token.
+            mask = None if self.causal else sequences.key_mask
+            keys = sequences.to_grid(keys).transpose(1, 2)  # (sequences, kv_heads, length, head_dim)
+            values = sequences.to_grid(values).transpose(1, 2)
+        else:
+            keys, values, mask = cache.extend(self.layer, keys, values)
+        queries = sequences.to_grid(queries).transpose(1, 2)  # (sequences, heads, length, head_dim)
+        attended = self.attend(queries, keys, values, mask, causal=self.causal and cache is None)
+        return self.answer(sequences.from_grid(attended.transpose(1, 2)))
+
+
+class CrossAttention(Attention):
+    kind = "cross-attention"
+
+    def matrices(self, *, reads_memory: bool = True) -> Iterator[Matrix]:
+        return super().matrices(reads_memory=reads_memory)
+
+    def forward(
+        self, x: Tensor, sequences: Sequences, memory: Tensor, memory_sequences: Sequences, cache: Cache | None = None
+    ) -> Tensor:
+        held = None if cache is None else cache.memory(self.layer)
+        if held is None:
+            keys = memory_sequences.to_grid(self.heads(self.key(memory))).transpose(1, 2)
+            values = memory_sequences.to_grid(self.heads(self.value(memory))).transpose(1, 2)
+            if cache is not None:
+                cache.keep_memory(self.layer, keys, values)
+        else:
+            keys, values = held
+        queries = sequences.to_grid(self.heads(self.query(x)))  # (rows, length, heads, head_dim)
+        rows, length = queries.shape[:2]
+        # Several rows may read one sentence (the beams of a search): they become further queries of that sentence.
+        queries = queries.reshape(len(keys), -1, *queries.shape[2:]).transpose(
+            1, 2
+        )  # (sentences, heads, queries, head_dim)
+        attended = self.attend(queries, keys, values, memory_sequences.key_mask)
+        attended = attended.transpose(1, 2).reshape(rows, length, self.num_heads, self.head_dim)
+        return self.answer(sequences.from_grid(attended))

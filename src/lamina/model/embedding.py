@@ -1,0 +1,103 @@
+"""From token ids to the stack's input: table, scale, positions, segments, norm, dropout."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from lamina.errors import UserError
+from lamina.model.modules import module_list
+from lamina.model.positions import LearnedPositions, Sinusoids
+from lamina.model.sequences import Sequences
+from lamina.model.start import start_table
+
+
+class AdaptiveTable(nn.Module):
+    """Rare words get narrower embeddings, brought to full width by a matrix (Baevski & Auli 2019).
+
+    Band i holds the words between two cut-offs, `factor`^i times narrower than the model. The words must be numbered
+    by falling frequency.
+    """
+
+    def __init__(self, num_words: int, dim: int, cutoffs: tuple[int, ...], factor: int) -> None:
+        super().__init__()
+        if list(cutoffs) != sorted({*cutoffs}) or cutoffs[0] < 1 or cutoffs[-1] >= num_words:
+            raise UserError(f"adaptive_cutoffs {cutoffs} must rise and lie between 1 and the vocabulary of {num_words}")
+        edges = (0, *cutoffs, num_words)
+        widths = [max(1, dim // factor**band) for band in range(len(cutoffs) + 1)]
+        self.dim = dim
+        self.bands = module_list(
+            Band(low, high, width, dim) for low, high, width in zip(edges[:-1], edges[1:], widths, strict=True)
+        )
+
+    def forward(self, ids: Tensor) -> Tensor:
+        output: Tensor | None = None
+        for band in self.bands:
+            inside = (ids >= band.low) & (ids < band.high)
+            embedded = band(ids[inside])
+            output = embedded.new_zeros(*ids.shape, self.dim) if output is None else output
+            output[inside] = embedded
+        assert output is not None
+        return output
+
+
+class Band(nn.Module):
+    """The words low … high−1: a narrow table and the matrix that widens it."""
+
+    def __init__(self, low: int, high: int, width: int, dim: int) -> None:
+        super().__init__()
+        self.low, self.high = low, high
+        self.table = nn.Embedding(high - low, width)
+        self.projection = nn.Linear(width, dim, bias=False)
+
+    def start(self, init: str) -> None:
+        start_table(self.table, init)
+        nn.init.xavier_uniform_(self.projection.weight)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.projection(self.table(ids - self.low))
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """The same table and matrix, used the other way round: logits of the band's words."""
+        return F.linear(hidden @ self.projection.weight, self.table.weight)
+
+
+class Embedding(nn.Module):
+    """All that happens between a token's row in the table and the first layer. The table itself may be shared."""
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        scaled: bool,
+        positions: str,
+        max_length: int,
+        num_segments: int,
+        norm: nn.Module | None,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.dim, self.scale = dim, dim**0.5 if scaled else 1.0
+        self.positions: nn.Module | None = None
+        if positions == "sinusoidal":
+            self.positions = Sinusoids(dim)
+        elif positions == "learned":
+            self.positions = LearnedPositions(max_length, dim)
+        self.segments = nn.Embedding(num_segments, dim) if num_segments else None
+        self.norm = nn.Identity() if norm is None else norm
+        self.dropout = nn.Dropout(dropout)
+
+    def start(self, init: str) -> None:
+        if isinstance(self.positions, LearnedPositions):
+            start_table(self.positions.table, init)
+        if self.segments is not None:
+            start_table(self.segments, init)
+
+    def forward(self, table: nn.Module, ids: Tensor, sequences: Sequences, segments: Tensor | None = None) -> Tensor:
+        x = table(ids) * self.scale  # (tokens, dim)
+        if self.positions is not None:
+            x = x + self.positions(sequences.positions, sequences.longest, like=x)
+        if self.segments is not None:
+            x = x + self.segments(torch.zeros_like(ids) if segments is None else segments)
+        return self.dropout(self.norm(x))

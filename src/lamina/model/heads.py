@@ -1,0 +1,101 @@
+"""What stands on top: scores over the vocabulary, or over classes.
+
+A head that predicts words is called with the output table, which may be the embedding itself. `forward` gives scores
+for every word, `losses` the negative log-likelihood of the right ones: an adaptive softmax never needs all scores.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from lamina.errors import UserError
+from lamina.model.embedding import AdaptiveTable
+from lamina.model.start import start_matrix
+from lamina.residual.base import Matrix
+
+
+class WordHead(nn.Module):
+    """Logits against the rows of the output table."""
+
+    def forward(self, hidden: Tensor, table: nn.Embedding) -> Tensor:
+        return F.linear(hidden, table.weight)  # (tokens, vocabulary)
+
+    def losses(self, hidden: Tensor, table: nn.Embedding, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+        """Per token; `smoothing` spreads that share of the target evenly over the vocabulary."""
+        return F.cross_entropy(self(hidden, table), targets, label_smoothing=smoothing, reduction="none")
+
+
+class MaskedWordHead(WordHead):
+    """BERT's head: a matrix, GELU and a norm before the table, a bias after it (Devlin et al. 2019)."""
+
+    def __init__(self, dim: int, vocab_size: int, norm: nn.Module) -> None:
+        super().__init__()
+        self.dense, self.norm = nn.Linear(dim, dim), norm
+        self.bias = nn.Parameter(torch.zeros(vocab_size))
+
+    def start(self, init: str) -> None:
+        start_matrix(Matrix("output", self.dense.weight, self.dense.bias), init)
+
+    def forward(self, hidden: Tensor, table: nn.Embedding) -> Tensor:
+        return F.linear(self.norm(F.gelu(self.dense(hidden))), table.weight, self.bias)
+
+
+class AdaptiveHead(nn.Module):
+    """Adaptive softmax (Grave et al. 2017) that shares tables and matrices with an adaptive input.
+
+    The first band's words and one entry per further band form the head distribution; a word of band b has the
+    probability of its band times its own within the band.
+    """
+
+    def __init__(self, dim: int, num_bands: int) -> None:
+        super().__init__()
+        self.band_scores = nn.Linear(dim, num_bands - 1, bias=False)
+
+    def start(self, init: str) -> None:
+        start_matrix(Matrix("output", self.band_scores.weight), init)
+
+    def forward(self, hidden: Tensor, table: AdaptiveTable) -> Tensor:
+        """Log-probabilities of all words."""
+        shortlist, *rest = table.bands
+        head = self._head(hidden, table)
+        parts = [head[:, : shortlist.high]]
+        for entry, band in enumerate(rest, start=shortlist.high):
+            parts.append(head[:, entry, None] + F.log_softmax(band.scores(hidden), dim=-1))
+        return torch.cat(parts, dim=-1)  # (tokens, vocabulary)
+
+    def losses(self, hidden: Tensor, table: AdaptiveTable, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+        if smoothing:
+            raise UserError(
+                "label smoothing needs the scores of all words, which an adaptive softmax avoids; set it to 0"
+            )
+        shortlist, *rest = table.bands
+        head = self._head(hidden, table)
+        losses = torch.zeros_like(head[:, 0])
+        entries = targets.clone()  # the target's place in the head distribution
+        for entry, band in enumerate(rest, start=shortlist.high):
+            inside = (targets >= band.low) & (targets < band.high)
+            entries[inside] = entry
+            within = F.cross_entropy(band.scores(hidden[inside]), targets[inside] - band.low, reduction="none")
+            losses[inside] = within.to(losses.dtype)
+        return losses - head.gather(1, entries[:, None]).squeeze(1)
+
+    def _head(self, hidden: Tensor, table: AdaptiveTable) -> Tensor:
+        scores = torch.cat([table.bands[0].scores(hidden), self.band_scores(hidden)], dim=-1)
+        return F.log_softmax(scores, dim=-1)
+
+
+class ClassHead(nn.Module):
+    """A sequence's first token through a matrix and tanh, then scores over classes (BERT's fine-tuning head)."""
+
+    def __init__(self, dim: int, num_classes: int, dropout: float) -> None:
+        super().__init__()
+        self.dense, self.dropout, self.output = nn.Linear(dim, dim), nn.Dropout(dropout), nn.Linear(dim, num_classes)
+
+    def start(self, init: str) -> None:
+        for linear in (self.dense, self.output):
+            start_matrix(Matrix("output", linear.weight, linear.bias), init)
+
+    def forward(self, first: Tensor) -> Tensor:
+        return self.output(self.dropout(torch.tanh(self.dense(first))))  # (sequences, classes)

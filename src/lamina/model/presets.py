@@ -1,0 +1,75 @@
+"""The sizes of the papers, by name. `Transformer.from_preset("base", num_layers=(18, 18))` changes what it likes.
+
+Parameter counts as in Liu et al. 2020, appendix D, hold with shared embeddings and joint vocabularies of 10,000
+(IWSLT), 37,000 (WMT En-De) and about 44,000 (WMT En-Fr) units: 37 M for `iwslt`, 63 M, 107 M and 151 M for `base` with
+6, 12 and 18 layers, 262 M for `wmt-en-fr` with 60-12.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lamina.errors import unknown
+from lamina.model.options import ModelOptions
+
+IWSLT: dict[str, Any] = {"model_dim": 512, "feed_forward_dim": 1024, "num_heads": 4, "vocab_size": 10_000}
+BASE: dict[str, Any] = {"model_dim": 512, "feed_forward_dim": 2048, "num_heads": 8, "vocab_size": 37_000}
+LANGUAGE_MODEL: dict[str, Any] = {
+    "kind": "decoder",
+    "model_dim": 1024,
+    "feed_forward_dim": 4096,
+    "num_heads": 8,
+    "vocab_size": 267_744,
+    "adaptive_cutoffs": (20_000, 60_000),
+}
+BERT: dict[str, Any] = {
+    "kind": "encoder",
+    "head": "masked-words",
+    "num_layers": 12,
+    "model_dim": 768,
+    "feed_forward_dim": 3072,
+    "num_heads": 12,
+    "activation": "gelu",
+    "vocab_size": 30_522,
+    "positions": "learned",
+    "max_length": 512,
+    "num_segments": 2,
+    "scale_embeddings": False,
+    "embedding_norm": True,
+    "attention_dropout": 0.1,
+    "init": "normal",
+}
+THEORY: dict[str, Any] = {
+    "kind": "encoder",
+    "head": "none",
+    "model_dim": 512,
+    "feed_forward_dim": 512,
+    "num_heads": 1,
+    "attention_output": False,
+    "dropout": 0.0,
+    "init": "theory",
+}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "iwslt": IWSLT,
+    "iwslt-narrow": IWSLT | {"model_dim": 256},  # Xie et al. 2023
+    "base": BASE,
+    "wmt-en-fr": BASE | {"vocab_size": 44_000},
+    "lm": LANGUAGE_MODEL | {"num_layers": 6},
+    "lm-16": LANGUAGE_MODEL | {"num_layers": 16},
+    "bert-base": BERT,
+    "theory": THEORY,
+    "theory-linear": THEORY | {"activation": "linear"},
+} | {
+    f"base-{encoder}-{decoder}": BASE | {"num_layers": (encoder, decoder)}
+    for encoder, decoder in [
+        (8, 8), (10, 10), (12, 12), (14, 14), (18, 18), (36, 36), (50, 50), (60, 12), (100, 100),
+    ]
+}  # fmt: skip
+
+
+def preset(name: str, **changes: Any) -> ModelOptions:
+    """The options of a preset, some of them changed."""
+    if name not in PRESETS:
+        raise unknown("preset", name, PRESETS)
+    return ModelOptions.read(PRESETS[name] | changes, where=f"preset {name!r}")

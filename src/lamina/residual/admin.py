@@ -1,0 +1,182 @@
+"""Admin: post-LN whose stream is weighted by a learned vector, set before training by looking at one batch.
+
+    x ← LN(ω⊙x + f(x))                              end: x
+
+Liu et al. 2020, Understanding the Difficulty of Training Transformers, section 4.3 and appendix C.
+
+    x ──┬──► f ──►(+)──► LN ──► x
+        └─── ⊙ω ───┘
+
+At the start ω grows along the stack so that each branch has a share of about 1/i, as in pre-LN; later it is free.
+A trained stack folds into plain post-LN: ω goes into the norm before it and out of the matrices that read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from math import log, sqrt
+from typing import Any, Literal, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from lamina.errors import UserError
+from lamina.residual.base import (
+    Folded,
+    Matrix,
+    Observer,
+    Part,
+    Place,
+    Residual,
+    SchemeOptions,
+    Shape,
+    SingleStream,
+    Site,
+)
+from lamina.residual.norm import NormOptions
+from lamina.residual.post_ln import PostLN, PostLNSite
+from lamina.residual.reference import Layers, Parameters
+
+
+class Admin(SingleStream):
+    class Options(SchemeOptions):
+        omega: Literal["profile", "paper", "closed-form"] = "profile"
+        """How ω is set: `profile` as the authors' program, `paper` as printed, `closed-form` without data."""
+        omega_decay: bool = False
+        """Apply weight decay to ω."""
+        omega_form: Literal["parameter", "rescaled"] = "parameter"
+        """Learn ω, or scale the start weights instead and keep none (appendix C)."""
+
+    placement = "post"
+    colour = "#CC79A7"
+    folds = True
+    options: Options
+    calibrated: Tensor
+
+    def __init__(self, shape: Shape, norm: NormOptions, options: SchemeOptions) -> None:
+        super().__init__(shape, norm, options)
+        self.register_buffer("calibrated", torch.zeros(1, dtype=torch.bool))
+        self.is_calibrated = False  # the buffer's value, where reading it costs nothing
+
+    def site(self, place: Place) -> Site[Tensor]:
+        return AdminSite(self.new_norm(), self.shape.model_dim, self.options)
+
+    def open(self, x: Tensor) -> Tensor:
+        if not self.is_calibrated:
+            raise UserError(
+                "admin: ω is not set yet. Call calibrate(…) with the first training batch, load a trained model, "
+                "or choose omega='closed-form', which needs no data"
+            )
+        return x
+
+    def initialise(self, parts: Sequence[Part], embeddings: Iterable[Matrix] = ()) -> None:
+        if self.options.omega == "closed-form":
+            n = len(parts)
+            self._settle(parts, [sqrt((n + 1) / log(n + 1) - 1)] * n)
+
+    @contextmanager
+    def calibration(self, parts: Sequence[Part], mask: Tensor | None) -> Iterator[Observer | None]:
+        if self.options.omega == "closed-form":
+            yield None
+            return
+        self.is_calibrated = True  # ω = 1 is what the pass itself starts from
+        for site in _sites(parts):
+            site.omega.fill_(1.0)
+        seen: list[Tensor] = []
+        spread: Tensor | float = 1.0  # profile: s = 1, then √(Var[ω⊙x] + Var[f])
+
+        def profile(site: AdminSite, x: Tensor, branch: Tensor) -> None:
+            nonlocal spread
+            site.omega.fill_(spread)
+            seen.append(site.omega[0].clone())
+            spread = (variance(site.omega * x, mask) + variance(branch, mask)).sqrt()
+
+        def as_printed(site: AdminSite, x: Tensor, branch: Tensor) -> None:
+            seen.append(variance(branch, mask))
+
+        yield profile if self.options.omega == "profile" else as_printed
+        if self.options.omega == "paper":  # ω_i = √(Σ_{j<i} Var[f_j]), ω_1 = 1
+            seen = [torch.ones_like(seen[0]), *torch.stack(seen).cumsum(0).sqrt()[:-1]]
+        self._settle(parts, seen)
+
+    def _settle(self, parts: Sequence[Part], omegas: Sequence[Tensor | float]) -> None:
+        sites = _sites(parts)
+        for site, omega in zip(sites, omegas, strict=True):
+            site.omega.fill_(omega)
+        if self.options.omega_form == "rescaled":
+            # The first ω has no norm before it and stays where it is.
+            for before, site, part in zip(sites[:-1], sites[1:], parts[1:], strict=True):
+                absorb(site.omega, before.norm.parameters(), part)
+                site.omega.fill_(1.0)
+        self.calibrated.fill_(True)
+        self.is_calibrated = True
+
+    def _load_from_state_dict(self, *arguments: Any) -> None:
+        super()._load_from_state_dict(*arguments)
+        self.is_calibrated = not self.calibrated.is_meta and bool(self.calibrated)
+
+    def folded(self) -> Folded:
+        return Folded("post-ln", {"input_scale": True})
+
+    def fold_into(self, plain: Residual[Any], parts: Sequence[Part], plain_parts: Sequence[Part]) -> None:
+        input_scale = cast(PostLN, plain).input_scale
+        assert input_scale is not None
+        before: list[nn.Parameter] = [input_scale]
+        for site, plain_part in zip(_sites(parts), plain_parts, strict=True):
+            if not site.omega.all():
+                raise UserError(f"admin: ω of {plain_part.place} holds a zero; it cannot be folded")
+            norm = cast(PostLNSite, plain_part.site).norm
+            norm.load_state_dict(site.norm.state_dict())
+            absorb(site.omega, before, plain_part)
+            before = list(norm.parameters())
+
+
+def _sites(parts: Sequence[Part]) -> list[AdminSite]:
+    return [cast(AdminSite, part.site) for part in parts]
+
+
+def absorb(omega: Tensor, before: Iterable[nn.Parameter], part: Part) -> None:
+    """Multiply what comes before by ω, divide what the sub-layer reads by it: its branch stays the same."""
+    for vector in before:
+        vector.mul_(omega)
+    for matrix in part.matrices:
+        if matrix.reads_stream:
+            matrix.weight.div_(omega)
+
+
+def variance(values: Tensor, mask: Tensor | None) -> Tensor:
+    """The population variance over all elements of real positions, of all processes together."""
+    real = values if mask is None else values[mask]
+    moments = torch.stack([real.new_tensor(real.numel()).double(), real.double().sum(), real.double().square().sum()])
+    if dist.is_available() and dist.is_initialized():
+        dist.all_reduce(moments)
+    count, total, squares = moments
+    return squares / count - (total / count) ** 2
+
+
+class AdminSite(PostLNSite):
+    omega: Tensor
+
+    def __init__(self, norm: nn.Module, dim: int, options: Admin.Options) -> None:
+        super().__init__(norm)
+        self.decays = options.omega_decay
+        if options.omega_form == "parameter":
+            self.omega = nn.Parameter(torch.ones(dim))
+        else:
+            self.register_buffer("omega", torch.ones(dim))
+
+    def write(self, state: Tensor, branch: Tensor) -> Tensor:
+        return self.norm(torch.addcmul(branch, state, self.omega))
+
+    def undecayed(self) -> Iterator[nn.Parameter]:
+        if isinstance(self.omega, nn.Parameter) and not self.decays:
+            yield self.omega
+
+
+def reference(x: Tensor, layers: Layers, p: Parameters) -> Tensor:
+    for l, layer in enumerate(layers):
+        for s, f in enumerate(layer):
+            x = p.norm(l, s)(p.at(l, s, "omega") * x + f(x))
+    return x

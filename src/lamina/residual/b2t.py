@@ -1,0 +1,77 @@
+"""B2T: post-LN with a connection from the bottom of each layer to its top.
+
+    inner:  x ← LN(x + f(x))
+    last:   x ← LN(x_in + x + f(x))                 x_in the layer's input; end: x
+
+Takase et al. 2022, On Layer Normalizations and Residual Connections in Transformers, eq. 5.
+
+    x_in ─┬─┬──► f ──►(+)──► LN ──┬──► f ──►(+)──► LN ──► x
+          │ └──────────┘          └──────────┤
+          └──────────────────────────────────┘
+
+The connection skips every norm of the layer but the last, so the gradient does too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from lamina.residual.base import Matrix, Part, Place, Placement, Residual, SchemeOptions, Site
+from lamina.residual.reference import Layers, Parameters
+
+
+class B2T(Residual[tuple[Tensor, Tensor]]):
+    class Options(SchemeOptions):
+        scale_init: bool = False
+        """Multiply the layers' weight matrices by N^-1/2 at the start, as later code of the authors does."""
+
+    placement: ClassVar[Placement] = "post"
+    colour = "#009E73"
+    streams = ("x", "layer_input")
+
+    def site(self, place: Place) -> Site[tuple[Tensor, Tensor]]:
+        return LastSite(self.new_norm()) if place.last else InnerSite(self.new_norm())
+
+    def open(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x, x
+
+    def close(self, state: tuple[Tensor, Tensor]) -> Tensor:
+        return state[0]
+
+    def initialise(self, parts: Sequence[Part], embeddings: Iterable[Matrix] = ()) -> None:
+        if getattr(self.options, "scale_init", False):
+            for part in parts:
+                for matrix in part.matrices:
+                    matrix.weight.mul_(self.shape.num_layers**-0.5)
+
+
+class InnerSite(Site[tuple[Tensor, Tensor]]):
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def read(self, state: tuple[Tensor, Tensor]) -> Tensor:
+        return state[0]
+
+    def write(self, state: tuple[Tensor, Tensor], branch: Tensor) -> tuple[Tensor, Tensor]:
+        x, layer_input = state
+        return self.norm(x + branch), layer_input
+
+
+class LastSite(InnerSite):
+    def write(self, state: tuple[Tensor, Tensor], branch: Tensor) -> tuple[Tensor, Tensor]:
+        x, layer_input = state
+        x = self.norm(layer_input + x + branch)
+        return x, x
+
+
+def reference(x: Tensor, layers: Layers, p: Parameters) -> Tensor:
+    for l, layer in enumerate(layers):
+        layer_input = x
+        for s, f in enumerate(layer[:-1]):
+            x = p.norm(l, s)(x + f(x))
+        x = p.norm(l, len(layer) - 1)(layer_input + x + layer[-1](x))
+    return x

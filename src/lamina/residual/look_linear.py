@@ -1,0 +1,36 @@
+"""LookLinear: post-LN whose feed-forward sub-layers start as mirrored halves that act linearly.
+
+    x ← LN(x + f(x))                                end: x
+
+Balduzzi et al. 2017, The Shattered Gradients Problem; compared by Liu et al. 2020, section 5.3.
+
+    x ──┬──► f ──►(+)──► LN ──► x          f = [V, −V]·ReLU([W; −W]·x) = V·W·x at the start
+        └──────────┘
+
+Start values: the second half of the first matrix's rows is minus the first half, the second half of the second
+matrix's columns likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lamina.residual.base import Matrix, Part, SchemeOptions
+from lamina.residual.post_ln import PostLN, reference
+
+__all__ = ["LookLinear", "reference"]
+
+
+class LookLinear(PostLN):
+    class Options(SchemeOptions):
+        pass
+
+    def initialise(self, parts: Sequence[Part], embeddings: Iterable[Matrix] = ()) -> None:
+        for part in parts:
+            for matrix in part.matrices:
+                if matrix.role == "inner":
+                    half = matrix.weight.shape[0] // 2
+                    matrix.weight[half : 2 * half] = -matrix.weight[:half]
+                elif matrix.role == "outer":
+                    half = matrix.weight.shape[1] // 2
+                    matrix.weight[:, half : 2 * half] = -matrix.weight[:, :half]

@@ -1,0 +1,33 @@
+"""What all tests share: one thread, seeds, real data where it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+torch.set_num_threads(1)  # small models: one thread is faster, and sums do not depend on the machine
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def float64() -> Iterator[None]:
+    """Build and compute in double precision."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    folder = os.environ.get("LAMINA_REAL_DATA", "")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("LAMINA_REAL_DATA does not name a folder of real data")
+    return Path(folder)

@@ -1,0 +1,137 @@
+"""Attention against its definition: softmax(QKᵀ/√d)V, one sequence and one head at a time."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from lamina import UserError
+from lamina.model.attention import CrossAttention, SelfAttention
+from lamina.model.cache import Cache
+from lamina.model.positions import rotate
+from lamina.model.sequences import Sequences
+
+pytestmark = pytest.mark.usefixtures("float64")
+LENGTHS, MEMORY_LENGTHS = [4, 1, 3], [2, 5, 3]
+
+
+def by_definition(attention: SelfAttention | CrossAttention, x: Tensor, keys_from: Tensor, *, causal: bool) -> Tensor:
+    """One sequence."""
+    size, group = attention.head_dim, attention.num_heads // attention.num_kv_heads
+    q, k, v = attention.query(x), attention.key(keys_from), attention.value(keys_from)
+    if getattr(attention, "rotary", False):
+        q, k = (rotate(y.view(len(y), -1, size), torch.arange(len(y))).flatten(1) for y in (q, k))
+    heads = []
+    for head in range(attention.num_heads):
+        own = slice(head * size, (head + 1) * size)
+        shared = slice(head // group * size, (head // group + 1) * size)
+        scores = q[:, own] @ k[:, shared].T / size**0.5
+        if causal:
+            scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+        heads.append(scores.softmax(-1) @ v[:, shared])
+    return attention.output(torch.cat(heads, -1))
+
+
+@pytest.mark.parametrize(("causal", "rotary", "kv_heads"), [*product([False, True], [False, True], [1, 2, 4])])
+def test_self_attention(causal: bool, rotary: bool, kv_heads: int) -> None:
+    attention = SelfAttention(8, 4, causal=causal, rotary=rotary, num_kv_heads=kv_heads)
+    x = torch.randn(sum(LENGTHS), 8)
+    expected = torch.cat([by_definition(attention, part, part, causal=causal) for part in x.split(LENGTHS)])
+    torch.testing.assert_close(attention(x, Sequences(LENGTHS)), expected, atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kv_heads", [1, 4])
+def test_cross_attention(kv_heads: int) -> None:
+    attention = CrossAttention(8, 4, num_kv_heads=kv_heads)
+    x, memory = torch.randn(sum(LENGTHS), 8), torch.randn(sum(MEMORY_LENGTHS), 8)
+    pairs = zip(x.split(LENGTHS), memory.split(MEMORY_LENGTHS), strict=True)
+    expected = torch.cat([by_definition(attention, part, source, causal=False) for part, source in pairs])
+    actual = attention(x, Sequences(LENGTHS), memory, Sequences(MEMORY_LENGTHS))
+    torch.testing.assert_close(actual, expected, atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize("rotary", [False, True])
+@pytest.mark.parametrize("steps", [[[4, 1, 3]], [[1, 1, 1], [1, 1, 1], [2, 1, 3]], [[2, 1, 1], [1, 3, 1], [1, 1, 1]]])
+def test_cache_gives_what_a_whole_pass_gives(steps: list[list[int]], rotary: bool) -> None:
+    """Rows of different lengths, several tokens at a time."""
+    attention = SelfAttention(8, 4, causal=True, rotary=rotary, num_kv_heads=2)
+    totals = [sum(lengths) for lengths in zip(*steps, strict=True)]
+    rows = [torch.randn(total, 8) for total in totals]
+    expected = [by_definition(attention, row, row, causal=True) for row in rows]
+    cache, held = Cache(1, 3, capacity=8), [0, 0, 0]
+    for lengths in steps:
+        spans = [slice(start, start + length) for start, length in zip(held, lengths, strict=True)]
+        sequences = cache.next(lengths)
+        answer = attention(torch.cat([row[span] for row, span in zip(rows, spans, strict=True)]), sequences, cache)
+        wanted = torch.cat([row[span] for row, span in zip(expected, spans, strict=True)])
+        torch.testing.assert_close(answer, wanted, atol=1e-12, rtol=1e-12)
+        cache.advance()
+        held = [start + length for start, length in zip(held, lengths, strict=True)]
+
+
+def test_reordered_rows_go_on_from_where_they_were() -> None:
+    attention = SelfAttention(8, 2, causal=True)
+    rows = torch.randn(3, 4, 8)
+    order = torch.tensor([2, 0, 0, 1])
+    cache = Cache(1, 3, capacity=4)
+    for at in range(2):
+        attention(rows[:, at], cache.next([1, 1, 1]), cache)
+        cache.advance()
+    cache.reorder(order)
+    continued = attention(rows[order, 2], cache.next([1] * 4), cache)
+    expected = torch.stack([by_definition(attention, rows[row, :3], rows[row, :3], causal=True)[2] for row in order])
+    torch.testing.assert_close(continued, expected, atol=1e-12, rtol=1e-12)
+
+
+def test_several_rows_read_one_sentence_without_copies_of_it() -> None:
+    attention = CrossAttention(8, 2)
+    memory, memory_sequences = torch.randn(sum(MEMORY_LENGTHS), 8), Sequences(MEMORY_LENGTHS)
+    beams = torch.randn(3, 2, 8)
+    cache = Cache(1, 6, capacity=4)
+    answer = attention(beams.flatten(0, 1), cache.next([1] * 6), memory, memory_sequences, cache)
+    held = cache.memory(0)
+    assert held is not None
+    assert held[0].shape[0] == 3
+    for row, source in enumerate(memory.split(MEMORY_LENGTHS)):
+        for beam in range(2):
+            expected = by_definition(attention, beams[row, beam : beam + 1], source, causal=False)
+            torch.testing.assert_close(answer[2 * row + beam], expected[0], atol=1e-12, rtol=1e-12)
+    cache.advance()
+    again = attention(
+        beams.flatten(0, 1), cache.next([1] * 6), torch.full_like(memory, torch.nan), memory_sequences, cache
+    )
+    torch.testing.assert_close(again, answer)
+
+
+def test_rotary_scores_depend_on_distance_alone() -> None:
+    q, k = torch.randn(1, 1, 8), torch.randn(1, 1, 8)
+
+    def score(at: int, other: int) -> Tensor:
+        return (rotate(q, torch.tensor([at])) * rotate(k, torch.tensor([other]))).sum()
+
+    torch.testing.assert_close(score(3, 1), score(12, 10))
+    assert not torch.allclose(score(3, 1), score(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dim": 10, "num_heads": 4}, "width 10 is not divisible by 4 heads; change"),
+        ({"dim": 8, "num_heads": 4, "num_kv_heads": 3}, "4 heads cannot share 3 key-value heads"),
+        ({"dim": 12, "num_heads": 4, "rotary": True}, "even head width, not 3"),
+    ],
+)
+def test_sizes_that_do_not_fit(arguments: dict[str, int], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        SelfAttention(**arguments)
+
+
+def test_a_full_cache_says_so() -> None:
+    cache = Cache(1, 2, capacity=3)
+    with pytest.raises(UserError, match="holds 3 tokens per row, but 4 are needed"):
+        cache.next([4, 1])
+    with pytest.raises(UserError, match="2 rows, but tokens came for 3"):
+        cache.next([1, 1, 1])

@@ -1,0 +1,86 @@
+"""The papers' sizes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import lamina
+from lamina import UserError
+from lamina.model.presets import PRESETS, preset
+
+
+def count(name: str, **changes: object) -> int:
+    with torch.device("meta"):
+        return lamina.Transformer.from_preset(name, **changes).num_parameters()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "millions"),
+    [  # Liu et al. 2020, appendix D; joint vocabularies of 10k, 37k and 44k, one shared table
+        ("iwslt", {}, 37),
+        ("base", {}, 63),
+        ("base-12-12", {}, 107),
+        ("base-18-18", {}, 151),
+        ("wmt-en-fr", {}, 67),
+        ("wmt-en-fr", {"num_layers": (60, 12)}, 262),
+    ],
+)
+@pytest.mark.parametrize("residual", ["post-ln", "admin"])
+def test_parameter_counts_are_the_papers(name: str, changes: dict[str, object], millions: int, residual: str) -> None:
+    assert count(name, residual=residual, **changes) / 1e6 == pytest.approx(millions, rel=0.02)
+
+
+def test_bert_base_has_the_published_size() -> None:
+    """109.5 M in the published model: 110.1 M with its pooler (0.6 M), which only the classification head has here."""
+    body = 30_522 * 768 + 512 * 768 + 2 * 768 + 2 * 768
+    layer = 4 * (768 * 768 + 768) + 2 * 768 * 3072 + 3072 + 768 + 4 * 768
+    head = 768 * 768 + 768 + 2 * 768 + 30_522
+    assert count("bert-base", residual="post-ln") == body + 12 * layer + head
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_builds_and_keeps_its_numbers(name: str) -> None:
+    options = preset(name)
+    with torch.device("meta"):
+        model = lamina.Transformer.build(options)
+    depths = options.num_layers if isinstance(options.num_layers, tuple) else (options.num_layers,) * 2
+    assert [stack.shape.num_layers for stack in model.stacks()] == list(depths[: len(model.stack_names)])
+
+
+def test_theory_preset_is_xiongs_setting() -> None:
+    model = lamina.Transformer.from_preset("theory", residual="post-ln", num_layers=2)
+    attention, feed_forward = model.stack.layers[0].sublayers
+    assert not attention.query.weight.any()
+    assert not attention.key.weight.any()
+    assert isinstance(attention.output, torch.nn.Identity)
+    assert attention.value.weight.std().item() == pytest.approx(512**-0.5, rel=0.02)
+    assert feed_forward.inner.weight.shape == (512, 512)
+    linear = lamina.Transformer.from_preset("theory-linear", num_layers=1).stack.layers[0].sublayers[1]
+    x = torch.randn(3, 512)
+    torch.testing.assert_close(linear(2 * x), 2 * linear(x))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("iwlst", {}, r"unknown preset 'iwlst'; did you mean 'iwslt'"),
+        ("iwslt", {"init": "xaver"}, r"init: unknown value 'xaver'; did you mean 'xavier'"),
+        ("iwslt", {"residual": "postln"}, r"residual: unknown residual scheme 'postln'; did you mean 'post-ln'"),
+        ("iwslt", {"num_layer": 2}, r"unknown option 'num_layer'; did you mean 'num_layers'"),
+        ("iwslt", {"num_layers": 0}, r"num_layers.*greater than or equal to 1"),
+        ("iwslt", {"num_heads": 3}, r"width 512 is not divisible by 3 heads"),
+        ("iwslt", {"norm": {"epsilon": 1}}, r"unknown option 'epsilon'; did you mean 'eps'"),
+        ("iwslt", {"residual": "pre-ln", "residual_options": {"eta": 1}}, r"'pre-ln': unknown option 'eta'"),
+        ("iwslt", {"vocab_size": (10, 20)}, r"vocabularies differ; use 'decoder' or 'none'"),
+        ("lm", {"num_layers": (2, 2)}, r"num_layers is a pair, but a model of kind 'decoder' has one stack"),
+        ("iwslt", {"adaptive_cutoffs": (5,)}, r"adaptive_cutoffs are for language models"),
+        ("lm", {"vocab_size": 100}, r"adaptive_cutoffs .* must rise and lie between 1 and the vocabulary of 100"),
+        ("iwslt", {"head": "classes"}, r"head 'classes' needs kind 'encoder'"),
+        ("iwslt", {"padding_index": 10_000}, r"padding_index 10000 lies outside"),
+        ("iwslt", {"dropout": 1.5}, r"dropout: .*less than 1"),
+    ],
+)
+def test_mistakes_are_explained(name: str, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message), torch.device("meta"):
+        lamina.Transformer.from_preset(name, **changes)

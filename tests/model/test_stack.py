@@ -1,0 +1,163 @@
+"""The stack around other people's sub-layers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import lamina
+from lamina import Stack, UserError, residual
+from lamina.model.start import start_matrix
+from lamina.residual.base import Matrix
+from small_models import SOURCE, TARGET, Mixer, small_model
+
+
+class Scaled(nn.Module):
+    def forward(self, x: Tensor, scale: float, shift: float = 0.0) -> Tensor:
+        return scale * x + shift
+
+
+class Greedy(nn.Module):
+    def forward(self, x: Tensor, **everything: float) -> Tensor:
+        return x * sum(everything.values())
+
+
+def test_keywords_go_to_the_sublayers_that_name_them() -> None:
+    x = torch.randn(3, 4)
+    stack = Stack([[Scaled(), nn.Identity()]], model_dim=4, residual="t-fixup")
+    torch.testing.assert_close(stack(x, scale=2.0), 2 * (x + 2 * x))
+    torch.testing.assert_close(stack(x, scale=2.0, shift=1.0), 2 * (x + 2 * x + 1))
+    greedy = Stack([[Greedy()]], model_dim=4, residual="t-fixup")
+    torch.testing.assert_close(greedy(x, a=1.0, b=2.0), 4 * x)
+
+
+def test_a_keyword_nobody_names_and_one_that_is_missing() -> None:
+    stack = Stack([[Scaled(), nn.Linear(4, 4)]], model_dim=4)
+    with pytest.raises(UserError, match=r"unknown keyword for the sub-layers 'scael'; did you mean 'scale'"):
+        stack(torch.randn(3, 4), scael=2.0)
+    with pytest.raises(UserError, match=r"sub-layer 0 \(Scaled of layer 0\) needs scale"):
+        stack(torch.randn(3, 4))
+
+
+def test_a_tuple_is_an_error_that_names_the_sublayer() -> None:
+    class Pair(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, None]:
+            return x, None
+
+    stack = Stack([[nn.Linear(4, 4), nn.Linear(4, 4)], [nn.Linear(4, 4), Pair()]], model_dim=4)
+    with pytest.raises(UserError, match=r"sub-layer 3 \(Pair of layer 1\) returned a tuple"):
+        stack(torch.randn(3, 4))
+
+
+@pytest.mark.parametrize("name", residual.names())
+def test_foreign_weights_are_left_alone_without_roles(name: str) -> None:
+    layers = [[Mixer(4), Mixer(4)] for _ in range(2)]
+    before = [parameter.clone() for layer in layers for module in layer for parameter in module.parameters()]
+    Stack(layers, model_dim=4, residual=name)
+    after = [parameter for layer in layers for module in layer for parameter in module.parameters()]
+    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+def test_roles_bring_start_values() -> None:
+    torch.manual_seed(4)
+    layers = [[Mixer(64)] for _ in range(4)]
+    Stack(layers, model_dim=64, residual="depth-scaled", roles={"*.inner": "inner", "*.outer": "outer"})
+    spreads = [layer[0].inner.weight.std().item() for layer in layers]
+    assert spreads == pytest.approx([(2 / 128) ** 0.5 * l**-0.5 for l in range(1, 5)], rel=0.05)
+    assert not layers[0][0].inner.bias.any()
+
+
+def test_roles_that_match_nothing_or_are_unknown() -> None:
+    with pytest.raises(UserError, match=r"'\*.q_proj' matches no weight matrix; there are: 0.0.inner, 0.0.outer"):
+        Stack([[Mixer(4)]], model_dim=4, roles={"*.q_proj": "query"})
+    with pytest.raises(UserError, match=r"unknown role 'qeury'; did you mean 'query'"):
+        Stack([[Mixer(4)]], model_dim=4, roles={"*.inner": "qeury"})
+
+
+@pytest.mark.parametrize("layers", [[], [[]], [[nn.Linear(4, 4)], []]])
+def test_an_empty_stack(layers: list[list[nn.Module]]) -> None:
+    with pytest.raises(UserError, match="at least one layer"):
+        Stack(layers, model_dim=4)
+
+
+def test_bad_names_and_options_name_the_nearest() -> None:
+    layers = [[nn.Linear(4, 4)]]
+    with pytest.raises(UserError, match=r"unknown residual scheme 'resdual'; did you mean 'resi-dual'"):
+        Stack(layers, model_dim=4, residual="resdual")
+    with pytest.raises(UserError, match=r"'resi-dual': unknown option 'dual_scal'; did you mean 'dual_scale'"):
+        Stack(layers, model_dim=4, residual="resi-dual", dual_scal=2)
+    with pytest.raises(UserError, match=r"'resi-dual': dual_scale: .*greater than 0 \(given: -1\)"):
+        Stack(layers, model_dim=4, residual="resi-dual", dual_scale=-1)
+    with pytest.raises(UserError, match=r"'pre-ln': unknown option 'omega'"):
+        Stack(layers, model_dim=4, residual="pre-ln", omega="paper")
+    with pytest.raises(UserError, match=r"norm: kind: unknown value 'lyer'; did you mean 'layer'"):
+        Stack(layers, model_dim=4, norm="lyer")
+    with pytest.raises(UserError, match="switch_layer is 3, but the stack has only 1"):
+        Stack(layers, model_dim=4, residual="mix-ln", switch_layer=3)
+
+
+def test_a_wrong_width() -> None:
+    with pytest.raises(UserError, match="8 wide, but its input has 4 channels"):
+        Stack([[nn.Linear(8, 8)]], model_dim=8)(torch.randn(3, 4))
+
+
+def test_dropout_is_off_by_default_and_on_branches_when_asked() -> None:
+    x = torch.randn(50, 8)
+    quiet = Stack([[nn.Identity()]], model_dim=8, residual="t-fixup")
+    assert torch.equal(quiet(x), 2 * x)
+    noisy = Stack([[nn.Identity()]], model_dim=8, residual="t-fixup", dropout=0.5)
+    values = (noisy(x) / x).round().unique().tolist()
+    assert values == [1.0, 3.0]
+    assert torch.equal(noisy.eval()(x), 2 * x)
+
+
+def test_encoder_and_decoder_may_differ() -> None:
+    model = small_model(("post-ln", "pre-ln"))
+    assert (model.encoder.residual.name, model.decoder.residual.name) == ("post-ln", "pre-ln")
+    assert model(SOURCE, TARGET).isfinite().all()
+    options = ({"dual_scale": 0.5}, {"switch_layer": 1})
+    model = small_model(("resi-dual", "mix-ln"), residual_options=options)
+    assert model.encoder.residual.options.dual_scale == 0.5
+    assert model.decoder.residual.num_post == 1
+
+
+@pytest.mark.parametrize("name", ["pre-ln", "deep-norm", "admin", "b2t", "resi-dual"])
+def test_a_thousand_layers(name: str) -> None:
+    sizes = {"kind": "decoder", "model_dim": 32, "feed_forward_dim": 64, "num_heads": 2, "vocab_size": 50}
+    model = lamina.Transformer.from_preset("iwslt", residual=name, num_layers=1000, dropout=0.0, **sizes)
+    tokens = torch.randint(1, 50, (2, 6))
+    model.calibrate(tokens)
+    loss = model(tokens, labels=tokens.roll(-1, 1)).mean()
+    loss.backward()
+    assert loss.isfinite()
+    gradients = [parameter.grad for parameter in model.stack.layers[0].parameters()]
+    assert all(gradient.isfinite().all() for gradient in gradients)
+    if name in ("pre-ln", "resi-dual"):
+        assert gradients[0].abs().max() > 1e-8
+
+
+@pytest.mark.parametrize(
+    ("init", "role", "spread"),
+    [
+        ("xavier", "query", (2 / 128) ** 0.5 * 2**-0.5),
+        ("xavier", "outer", (2 / 128) ** 0.5),
+        ("xavier-normal", "key", (2 / 128) ** 0.5),
+        ("fairseq", "value", (2 / 128) ** 0.5 * 2**-0.5),
+        ("fairseq", "output", (2 / 128) ** 0.5),
+        ("fairseq", "inner", (1 / 64) ** 0.5 / 3**0.5),
+        ("normal", "gate", 0.02),
+        ("theory", "query", 0.0),
+        ("theory", "value", 64**-0.5),
+    ],
+)
+def test_base_start_values(init: str, role: str, spread: float) -> None:
+    linear = nn.Linear(64, 64)
+    with torch.no_grad():
+        start_matrix(Matrix(role, linear.weight, linear.bias), init)
+    assert linear.weight.std().item() == pytest.approx(spread, rel=0.05)
+    is_uniform = init in ("xavier", "fairseq")
+    if spread:
+        assert (linear.weight.abs().max().item() < 1.8 * spread) == is_uniform
+    bias = (1 / 64) ** 0.5 / 3**0.5 if (init, role) == ("fairseq", "inner") else 0.0
+    assert linear.bias.std().item() == pytest.approx(bias, rel=0.2)

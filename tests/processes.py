@@ -1,0 +1,30 @@
+"""Run a function in several real processes that talk over gloo."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+
+def run_in_processes(count: int, function: Callable[..., None], *arguments: Any) -> None:
+    """`function(rank, count, *arguments)` in each of `count` processes; an error in one is raised here."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    mp.spawn(_enter, (count, port, function, arguments), nprocs=count)
+
+
+def _enter(rank: int, count: int, port: int, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=count)
+    try:
+        function(rank, count, *arguments)
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,217 @@
+"""What every scheme must satisfy. A new scheme is tested by being there."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from lamina import residual
+from lamina.model.stack import Stack
+from lamina.residual.card import card
+from small_models import SOURCE, TARGET, Mixer, by_reference, ready, small_model, small_stack
+
+every_scheme = pytest.mark.parametrize("name", residual.names())
+
+
+def parts_of(state: Any) -> tuple[Tensor, ...]:
+    return state if isinstance(state, tuple) else (state,)
+
+
+@every_scheme
+@pytest.mark.parametrize("part_of", ["single", "encoder", "decoder"])
+@pytest.mark.parametrize("num_layers", [1, 2, 6])
+@pytest.mark.usefixtures("float64")
+def test_equals_its_equation(name: str, part_of: str, num_layers: int) -> None:
+    x = torch.randn(5, 6, requires_grad=True)
+    stack = ready(small_stack(name, num_layers, part_of), x.detach())
+    ours, equation = stack(x), by_reference(stack, x)
+    torch.testing.assert_close(ours, equation, atol=1e-10, rtol=1e-10)
+
+    direction = torch.randn_like(ours)
+    leaves = [x, *stack.parameters()]
+    gradients = [torch.autograd.grad(y, leaves, direction, allow_unused=True) for y in (ours, equation)]
+    for one, other in zip(*gradients, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-9)
+
+
+@every_scheme
+@pytest.mark.parametrize("norm", ["rms", "layer"])
+@pytest.mark.usefixtures("float64")
+def test_equals_its_equation_with_one_sublayer_a_layer_and_either_norm(name: str, norm: Any) -> None:
+    x = torch.randn(4, 6)
+    stack = ready(small_stack(name, 3, per_layer=1, norm=norm), x)
+    torch.testing.assert_close(stack(x), by_reference(stack, x), atol=1e-10, rtol=1e-10)
+
+
+@every_scheme
+@pytest.mark.usefixtures("float64")
+def test_gradcheck(name: str) -> None:
+    x = torch.randn(3, 4, requires_grad=True)
+    stack = ready(small_stack(name, 2, dim=4), x.detach())
+    names = [key for key, _ in stack.named_parameters()]
+
+    def run(x: Tensor, *values: Tensor) -> Tensor:
+        return torch.func.functional_call(stack, dict(zip(names, values, strict=True)), (x,))
+
+    assert torch.autograd.gradcheck(run, (x, *stack.parameters()), fast_mode=True)
+
+
+@every_scheme
+@pytest.mark.usefixtures("float64")
+def test_never_mixes_positions_and_takes_any_leading_shape(name: str) -> None:
+    x = torch.randn(2, 3, 6)
+    layers = [[torch.nn.Linear(6, 6) for _ in range(2)] for _ in range(3)]
+    stack = ready(Stack(layers, model_dim=6, residual=name), x)
+    together = stack(x)
+    for i in range(2):
+        for j in range(3):
+            torch.testing.assert_close(together[i, j], stack(x[i, j]), atol=1e-12, rtol=1e-12)
+
+
+@every_scheme
+def test_reading_changes_no_stream_and_streams_are_named(name: str) -> None:
+    x = torch.randn(4, 6)
+    stack = ready(small_stack(name, 3), x)
+    scheme = stack.residual
+    state = scheme.open(x)
+    for layer in stack.layers:
+        for site, sublayer in zip(layer.sites, layer.sublayers, strict=True):
+            before = copy.deepcopy([part.detach() for part in parts_of(state)])
+            branch = sublayer(site.read(state))
+            for part, kept in zip(parts_of(state), before, strict=True):
+                assert torch.equal(part, kept)
+            state = site.write(state, branch)
+        if not scheme.grows:
+            assert len(parts_of(state)) == len(scheme.streams)
+    assert scheme.close(state).shape == x.shape
+
+
+@every_scheme
+def test_parameters_can_be_sharded_and_are_saved_once(name: str) -> None:
+    stack = small_stack(name, 3)
+    assert all(parameter.dim() >= 1 for parameter in stack.parameters())
+    addresses = [value.data_ptr() for value in stack.state_dict().values()]
+    assert len(addresses) == len(set(addresses))
+
+
+@every_scheme
+def test_card_shows_equation_drawing_citation_and_options(name: str) -> None:
+    scheme = residual.find(name)
+    shown = card(scheme)
+    assert shown.name == name
+    assert "←" in shown.equation or "Σ" in shown.equation
+    assert any(mark in shown.drawing for mark in "─►")
+    assert any(character.isdigit() for character in shown.citation), "a citation has a year"
+    assert "def reference" in shown.reference
+    assert all(description for _, _, description in shown.options), "every option says what it does"
+    assert {option for option, _, _ in shown.options} == set(scheme.Options.model_fields)
+
+
+@every_scheme
+@pytest.mark.parametrize("num_layers", [1, 64])
+def test_finite_when_shallow_and_deep(name: str, num_layers: int) -> None:
+    model = small_model(name, num_layers, model_dim=64)
+    loss = model(SOURCE, TARGET).logsumexp(-1).sum()
+    loss.backward()
+    assert loss.isfinite()
+    for key, parameter in model.named_parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all(), key
+
+
+@every_scheme
+@pytest.mark.parametrize("num_layers", [1, pytest.param(64, marks=pytest.mark.slow)])
+def test_runs_on_the_meta_device(name: str, num_layers: int) -> None:
+    """A tensor made on the wrong device would meet one of the other and raise."""
+    with torch.device("meta"):
+        stack = small_stack(name, num_layers)
+        x = torch.empty(5, 6)
+    stack.calibrate(x)
+    y = stack(x)
+    y.sum().backward()
+    assert y.is_meta
+    assert y.shape == x.shape
+
+
+@every_scheme
+def test_checkpointed_gradients_are_bit_identical_with_dropout(name: str) -> None:
+    model = small_model(name, 3, dropout=0.2, attention_dropout=0.1, activation_dropout=0.1)
+    gradients = []
+    for checkpointed in (False, True):
+        for stack in model.stacks():
+            stack.checkpoint_layers = checkpointed
+        model.zero_grad()
+        torch.manual_seed(7)
+        model(SOURCE, TARGET).square().mean().backward()
+        gradients.append({key: value.grad.clone() for key, value in model.named_parameters() if value.grad is not None})
+    assert gradients[0].keys() == gradients[1].keys()
+    for key, value in gradients[0].items():
+        assert torch.equal(value, gradients[1][key]), key
+
+
+@every_scheme
+def test_packed_padded_and_token_by_token_agree(name: str) -> None:
+    model = small_model(name, 3).eval()
+    source_lengths, target_lengths = (SOURCE != 0).sum(1), (TARGET != 0).sum(1)
+    padded = model(SOURCE, TARGET)
+    packed = model(
+        SOURCE[SOURCE != 0], TARGET[TARGET != 0], source_lengths=source_lengths, target_lengths=target_lengths
+    )
+    torch.testing.assert_close(padded[TARGET != 0], packed, atol=1e-5, rtol=1e-5)
+    assert not padded[TARGET == 0].any()
+
+    memory, memory_sequences = model.encode(SOURCE)
+    cache = model.new_cache(num_rows=3, capacity=4)
+    for at in range(int(target_lengths.min())):
+        step = model.step(TARGET[:, at], [1, 1, 1], memory, memory_sequences, cache)
+        torch.testing.assert_close(step, padded[:, at], atol=1e-5, rtol=1e-5)
+
+
+@every_scheme
+def test_alone_equals_in_company(name: str) -> None:
+    model = small_model(name, 2).eval()
+    together = model(SOURCE, TARGET)
+    for row, length in enumerate((TARGET != 0).sum(1).tolist()):
+        alone = model(SOURCE[row : row + 1], TARGET[row : row + 1, :length])
+        torch.testing.assert_close(alone[0], together[row, :length], atol=1e-5, rtol=1e-5)
+
+
+def compiled_equals_eager(name: str, backend: str, num_layers: int) -> int:
+    """Compile layer by layer; return the number of graphs for a stack of equal layers."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    x = torch.randn(8, 16)
+    layers = [[Mixer(16), Mixer(16)] for _ in range(num_layers)]
+    stack = ready(Stack(layers, model_dim=16, residual=name), x)
+    expected = stack(x)
+    expected.square().sum().backward()
+    gradients = {key: value.grad for key, value in stack.named_parameters()}
+    stack.zero_grad()
+    for layer in stack.layers:
+        layer.compile(backend=backend)
+    actual = stack(x)
+    actual.square().sum().backward()
+    torch.testing.assert_close(actual, expected, atol=1e-9, rtol=1e-9)
+    for key, value in stack.named_parameters():
+        torch.testing.assert_close(value.grad, gradients[key], atol=1e-7, rtol=1e-7)
+    return int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+
+
+@every_scheme
+@pytest.mark.usefixtures("float64")
+def test_compiled_equals_eager_in_few_graphs(name: str) -> None:
+    graphs = compiled_equals_eager(name, "aot_eager", num_layers=8)
+    assert graphs >= 1
+    assert residual.find(name).grows or graphs <= 3
+
+
+@pytest.mark.slow
+@every_scheme
+@pytest.mark.usefixtures("float64")
+def test_compiled_by_inductor_equals_eager(name: str) -> None:
+    compiled_equals_eager(name, "inductor", num_layers=2)

@@ -1,0 +1,101 @@
+"""Folding: a plain post-LN model with the same outputs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from lamina import UserError, residual
+from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.model.stack import Stack
+from small_models import SOURCE, TARGET, Mixer, small_model, small_stack
+
+FOLDING = [scheme.name for scheme in residual.schemes() if scheme.folds]
+
+
+def trained(name: str, **changes: object) -> EncoderDecoder:
+    """A model whose every parameter has left its start value."""
+    model = small_model(name, 4, **changes)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model.eval()
+
+
+@pytest.mark.parametrize("name", FOLDING)
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+def test_outputs_stay_in_both_precisions(name: str, norm: str) -> None:
+    for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
+        model = trained(name, norm={"kind": norm}).to(dtype)
+        plain = model.fold()
+        assert next(plain.parameters()).dtype == dtype
+        before, after = model(SOURCE, TARGET), plain(SOURCE, TARGET)
+        assert (before - after).abs().max() < tolerance * max(1.0, before.abs().max().item())
+
+
+@pytest.mark.parametrize("name", FOLDING)
+@pytest.mark.usefixtures("float64")
+def test_encoder_and_cross_attention_stay(name: str) -> None:
+    model = trained(name, activation="swiglu", num_kv_heads=1)
+    plain = model.fold()
+    torch.testing.assert_close(model.encode(SOURCE)[0], plain.encode(SOURCE)[0], atol=1e-10, rtol=1e-10)
+    torch.testing.assert_close(model(SOURCE, TARGET), plain(SOURCE, TARGET), atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", FOLDING)
+@pytest.mark.usefixtures("float64")
+def test_the_folded_model_is_plain_and_can_be_rebuilt_from_its_options(name: str) -> None:
+    plain = trained(name).fold()
+    assert plain.options.residual == ("post-ln", "post-ln")
+    assert not any("omega" in key for key in plain.state_dict())
+    rebuilt = EncoderDecoder(plain.options)
+    rebuilt.load_state_dict(plain.state_dict())
+    torch.testing.assert_close(rebuilt.eval()(SOURCE, TARGET), plain(SOURCE, TARGET))
+
+
+@pytest.mark.parametrize("name", FOLDING)
+@pytest.mark.usefixtures("float64")
+def test_folding_leaves_the_original_alone(name: str) -> None:
+    model = trained(name)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    model.fold()
+    for key, value in before.items():
+        assert torch.equal(model.state_dict()[key], value), key
+
+
+@pytest.mark.usefixtures("float64")
+def test_closed_form_scale_of_the_stack_input_is_kept() -> None:
+    model = trained("admin", residual_options={"omega": "closed-form"})
+    plain = model.fold()
+    torch.testing.assert_close(model(SOURCE, TARGET), plain(SOURCE, TARGET), atol=1e-10, rtol=1e-10)
+    assert not torch.allclose(plain.encoder.residual.input_scale, torch.ones(16))
+
+
+@pytest.mark.parametrize("name", FOLDING)
+@pytest.mark.usefixtures("float64")
+def test_foreign_sublayers_fold_when_their_roles_are_known(name: str) -> None:
+    x = torch.randn(5, 6)
+    layers = [[Mixer(6), nn.Linear(6, 6)] for _ in range(2)]
+    roles = {"*.inner": "inner", "*.outer": "outer", "?.[13]": "outer"}
+    stack = Stack(layers, model_dim=6, residual=name, roles=roles)
+    stack.calibrate(x)
+    torch.testing.assert_close(stack(x), stack.fold()(x), atol=1e-10, rtol=1e-10)
+
+    unknown = small_stack(name, 2)
+    unknown.calibrate(x)
+    with pytest.raises(UserError, match=r"sub-layer 0 .*roles="):
+        unknown.fold()
+
+
+def test_a_scheme_that_cannot_fold_says_which_can() -> None:
+    with pytest.raises(UserError, match=r"pre-ln cannot be folded.*admin, deep-norm"):
+        small_model("pre-ln").fold()
+
+
+def test_a_zero_in_omega_is_named() -> None:
+    model = small_model("admin")
+    with torch.no_grad():
+        model.decoder.layers[1].sites[2].omega[3] = 0.0
+    with pytest.raises(UserError, match=r"ω of sub-layer 5 \(feed-forward of layer 1\) holds a zero"):
+        model.fold()

@@ -1,0 +1,115 @@
+"""Adding a scheme touches one file."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lamina
+from lamina import UserError, residual
+
+ROOT = Path(__file__).parents[2]
+NEW_SCHEME = '''
+"""Halved: the branch counts half.
+
+    x ← LN(x + f(x)/2)                              end: x
+
+Nobody 2026, An Example.
+
+    x ──┬──► f ── ÷2 ──►(+)──► LN ──► x
+        └────────────────┘
+"""
+
+from torch import Tensor
+
+from lamina.residual.base import Place, SingleStream, Site
+from lamina.residual.post_ln import PostLNSite
+from lamina.residual.reference import Layers, Parameters
+
+
+class Halved(SingleStream):
+    placement = "post"
+
+    def site(self, place: Place) -> Site[Tensor]:
+        return HalvedSite(self.new_norm())
+
+
+class HalvedSite(PostLNSite):
+    def write(self, state: Tensor, branch: Tensor) -> Tensor:
+        return self.norm(state + branch / 2)
+
+
+def reference(x: Tensor, layers: Layers, p: Parameters) -> Tensor:
+    for l, layer in enumerate(layers):
+        for s, f in enumerate(layer):
+            x = p.norm(l, s)(x + f(x) / 2)
+    return x
+'''.lstrip()
+
+
+def run(*command: str, path: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(path), "COLUMNS": "120"}
+    return subprocess.run([sys.executable, *command], capture_output=True, text=True, env=environment, cwd=ROOT)
+
+
+def test_one_new_file_is_a_new_scheme(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "src" / "lamina", tmp_path / "lamina", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "lamina" / "residual" / "halved.py").write_text(NEW_SCHEME)
+
+    table = run("-m", "lamina.cli", "schemes", path=tmp_path)
+    assert "halved" in table.stdout, table.stderr
+    shown = run("-m", "lamina.cli", "schemes", "halved", path=tmp_path)
+    assert "x ← LN(x + f(x)/2)" in shown.stdout
+    assert "Nobody 2026" in shown.stdout
+
+    build = "from lamina.model.options import ModelOptions; print(ModelOptions(residual='halved').residual)"
+    assert run("-c", build, path=tmp_path).stdout.strip() == "halved"
+
+    suite = str(ROOT / "tests" / "residual" / "test_conformance.py")
+    checked = run("-m", "pytest", suite, "-k", "halved", "-m", "not slow", "-p", "no:cacheprovider", path=tmp_path)
+    assert checked.returncode == 0, checked.stdout[-3000:]
+    passed = re.search(r"(\d+) passed", checked.stdout)
+    assert passed is not None
+    assert int(passed.group(1)) > 20
+
+
+def test_an_installed_package_adds_schemes_by_entry_point(tmp_path: Path) -> None:
+    (tmp_path / "someones_halved.py").write_text(NEW_SCHEME)
+    metadata = tmp_path / "someones-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: someones\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[lamina.schemes]\nhalved = someones_halved:Halved\n")
+    shown = run("-m", "lamina.cli", "schemes", "halved", path=tmp_path)
+    assert "Nobody 2026" in shown.stdout, shown.stderr
+
+
+def test_aliases_and_unknown_names() -> None:
+    assert residual.find("peri-ln") is residual.find("sandwich-ln")
+    assert "peri-ln" not in residual.names()
+    assert lamina.Transformer.from_preset("iwslt", residual="peri-ln", num_layers=1).options.residual == "sandwich-ln"
+    with pytest.raises(UserError, match=r"unknown residual scheme 'b2'; did you mean 'b2t'"):
+        residual.find("b2")
+
+
+def test_all_schemes_of_the_papers_and_of_today_are_there() -> None:
+    papers = (
+        "post-ln pre-ln b2t b2t-no-norm b2t-over-all resi-dual admin deep-norm dlcl t-fixup re-zero re-zero-post-ln"
+    )
+    papers += " fixup look-linear depth-scaled"
+    today = "sandwich-ln mix-ln layer-scale ln-scaling dense-former keel siamese hyper-connections"
+    assert set(residual.names()) == {*papers.split(), *today.split()}
+
+
+def test_nothing_outside_the_folder_knows_a_scheme_by_name() -> None:
+    package, names = ROOT / "src" / "lamina", set(residual.names())
+    for file in package.rglob("*.py"):
+        if file.relative_to(package).parts[0] not in ("residual", "studies"):
+            constants = [node.value for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Constant)]
+            assert not names.intersection(value for value in constants if isinstance(value, str)), file

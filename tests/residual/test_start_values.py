@@ -1,0 +1,152 @@
+"""The start values of every scheme, against the formulas of the papers."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import pytest
+import torch
+from torch import Tensor
+
+from lamina import residual
+from lamina.model.transformer import Transformer
+
+ENCODER, DECODER = 3, 5
+SIZES = {"model_dim": 64, "feed_forward_dim": 128, "num_heads": 2, "vocab_size": 300}
+
+
+def weights(name: str, **options: object) -> dict[str, Tensor]:
+    """All parameters of a model that differs from others only by its scheme: the draws are the same."""
+    torch.manual_seed(11)
+    model = Transformer.from_preset(
+        "iwslt", residual=name, num_layers=(ENCODER, DECODER), residual_options=options, **SIZES
+    )
+    return {key: value.detach() for key, value in model.named_parameters() if value.dim() == 2}
+
+
+def factors(name: str, **options: object) -> dict[tuple[str, str], set[float]]:
+    """By stack and matrix, the numbers that the scheme multiplies the base start values by."""
+    base, changed = weights("post-ln"), weights(name, **options)
+    found = defaultdict(set)  # rounded: a few in the last digit are the same number
+    for key, value in base.items():
+        stack, kind = key.split(".")[0], key.split(".")[-2]
+        ratio = (changed[key] / value).nanmedian()
+        torch.testing.assert_close(changed[key], ratio * value, atol=1e-7, rtol=1e-5)
+        found[stack, kind].add(round(ratio.item(), 5))
+    return found
+
+
+UNCHANGED = ["pre-ln", "resi-dual", "b2t", "b2t-no-norm", "b2t-over-all", "admin", "dlcl", "re-zero", "re-zero-post-ln"]
+UNCHANGED += [
+    "sandwich-ln",
+    "mix-ln",
+    "layer-scale",
+    "ln-scaling",
+    "dense-former",
+    "keel",
+    "siamese",
+    "hyper-connections",
+]
+
+
+@pytest.mark.parametrize("name", UNCHANGED)
+def test_these_keep_the_base_start_values(name: str) -> None:
+    base, own = weights("post-ln"), weights(name)
+    for key, value in base.items():
+        assert torch.equal(value, own[key]), key
+
+
+def test_every_scheme_is_covered_here() -> None:
+    changed = {"post-ln", "t-fixup", "fixup", "deep-norm", "depth-scaled", "look-linear"}
+    assert changed | set(UNCHANGED) == set(residual.names())
+
+
+def test_t_fixup() -> None:
+    encoder, decoder = 0.67 * ENCODER**-0.25, (9 * DECODER) ** -0.25
+    expected = {
+        "encoder": {"query": 1.0, "key": 1.0, "value": encoder * 2**0.5, "output": encoder},
+        "decoder": {"query": 1.0, "key": 1.0, "value": decoder * 2**0.5, "output": decoder},
+        "tables": {"source": (9 * ENCODER) ** -0.25},
+    }
+    found = factors("t-fixup")
+    for stack, kinds in expected.items():
+        for kind, factor in kinds.items():
+            assert found[stack, kind] == {round(factor, 5)}, (stack, kind)
+    for stack, factor in (("encoder", encoder), ("decoder", decoder)):
+        assert found[stack, "inner"] == found[stack, "outer"] == {round(factor, 5)}
+
+
+def test_t_fixup_scales_the_decoders_own_table_by_its_own_depth() -> None:
+    torch.manual_seed(11)
+    model = Transformer.from_preset(
+        "iwslt", residual="t-fixup", num_layers=(ENCODER, DECODER), **(SIZES | {"shared_embeddings": "decoder"})
+    )
+    own = model.tables["target"].weight
+    assert own.std().item() == pytest.approx(64**-0.5 * (9 * DECODER) ** -0.25, rel=0.02)
+
+
+def test_fixup() -> None:
+    total = 2 * ENCODER + 3 * DECODER
+    found = factors("fixup")
+    for stack in ("encoder", "decoder"):
+        for kind in ("query", "key", "value"):
+            assert found[stack, kind] == {round(total ** (-1 / 6), 5)}
+        assert found[stack, "inner"] == {round(total**-0.5, 5)}
+        assert found[stack, "output"] == found[stack, "outer"] == {0.0}
+
+
+def test_depth_scaled() -> None:
+    found = factors("depth-scaled")
+    for stack, depth in (("encoder", ENCODER), ("decoder", DECODER)):
+        for kind in ("query", "key", "value", "output", "inner", "outer"):
+            assert sorted(found[stack, kind]) == pytest.approx(sorted(l**-0.5 for l in range(1, depth + 1)), abs=2e-5)
+
+
+def test_b2t_scale_init() -> None:
+    found = factors("b2t", scale_init=True)
+    assert found["encoder", "query"] == found["encoder", "outer"] == {round(ENCODER**-0.5, 5)}
+    assert found["decoder", "query"] == found["decoder", "outer"] == {round(DECODER**-0.5, 5)}
+
+
+def test_deep_norm_draws_xavier_normal_with_its_gains() -> None:
+    gains = {
+        "encoder": 0.87 * (ENCODER**4 * DECODER) ** (-1 / 16),
+        "decoder": (12 * DECODER) ** -0.25,
+    }
+    for key, value in weights("deep-norm").items():
+        stack, kind = key.split(".")[0], key.split(".")[-2]
+        if stack in gains:
+            gain = 1.0 if kind in ("query", "key") else gains[stack]
+            assert value.std().item() == pytest.approx(gain * math.sqrt(2 / sum(value.shape)), rel=0.05), key
+
+
+def test_deep_norm_single_stack() -> None:
+    torch.manual_seed(3)
+    sizes = SIZES | {"kind": "decoder", "num_layers": 4}
+    model = Transformer.from_preset("iwslt", residual="deep-norm", **sizes)
+    assert model.stack.layers[0].sites[0].alpha == pytest.approx(8**0.25)
+    inner = model.stack.layers[0].sublayers[1].inner.weight
+    assert inner.std().item() == pytest.approx(32**-0.25 * math.sqrt(2 / sum(inner.shape)), rel=0.05)
+
+
+def test_look_linear_feed_forward_is_linear_at_the_start() -> None:
+    torch.manual_seed(3)
+    model = Transformer.from_preset("iwslt", residual="look-linear", **SIZES)
+    feed_forward = model.encoder.layers[0].sublayers[1]
+    half = SIZES["feed_forward_dim"] // 2
+    x, y = torch.randn(4, 64), torch.randn(4, 64)
+    torch.testing.assert_close(feed_forward(x + 2 * y), feed_forward(x) + 2 * feed_forward(y), atol=1e-5, rtol=1e-4)
+    product = feed_forward.outer.weight[:, :half] @ feed_forward.inner.weight[:half]
+    torch.testing.assert_close(feed_forward(x), x @ product.T, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["deep-norm", "t-fixup", "fixup"])
+def test_some_insist_on_xavier_whatever_init_says(name: str) -> None:
+    assert residual.find(name).base_start == "xavier"
+    torch.manual_seed(5)
+    one = Transformer.from_preset("iwslt", residual=name, **SIZES)
+    torch.manual_seed(5)
+    other = Transformer.from_preset("iwslt", residual=name, init="theory", **SIZES)
+    for (key, value), expected in zip(other.encoder.named_parameters(), one.encoder.parameters(), strict=True):
+        assert torch.equal(value, expected), key

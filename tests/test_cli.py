@@ -1,0 +1,61 @@
+"""The commands as a person would call them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lamina import residual
+
+
+def lamina(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "lamina.cli", *words], capture_output=True, text=True, cwd=cwd)
+
+
+def test_help_is_quick_because_it_does_not_import_torch() -> None:
+    code = "import sys, lamina.cli; assert 'torch' not in sys.modules; assert 'numpy' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    shown = lamina("--help")
+    assert shown.returncode == 0
+    assert "schemes" in shown.stdout
+
+
+def test_version() -> None:
+    import lamina as package
+
+    assert lamina("--version").stdout.strip() == f"lamina {package.__version__}"
+
+
+def test_schemes_lists_all_and_shows_one() -> None:
+    listed = lamina("schemes").stdout
+    assert all(f"{name} " in listed for name in residual.names())
+    assert "W[l,k]" in listed, "brackets are text, not markup"
+    shown = lamina("schemes", "admin").stdout
+    for expected in ("x ← LN(ω⊙x + f(x))", "omega = 'profile'", "Liu et al. 2020", "⊙ω", "def reference"):
+        assert expected in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["schemes", "residul"], "did you mean 'resi-dual'"),
+        (["scheme"], "No such command 'scheme'"),
+        (["schemes", "--colour"], "No such option"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_no_traceback(words: list[str], message: str) -> None:
+    failed = lamina(*words)
+    assert failed.returncode == 2
+    assert message in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+def test_demo_into_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file, not a folder")
+    failed = lamina("demo", "--folder", str(tmp_path / "taken"))
+    assert failed.returncode == 1
+    assert "taken" in failed.stderr
+    assert "Traceback" not in failed.stderr
