@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 
 from lamina import Transformer, residual
 from lamina.model.encoder_decoder import EncoderDecoder
@@ -32,9 +33,11 @@ def step(model: EncoderDecoder, rows: slice) -> dict[str, torch.Tensor]:
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     model(SOURCE[rows], TARGET[rows], labels=LABELS[rows]).mean().backward()
     optimiser.step()
-    return {
-        key: getattr(value, "full_tensor", lambda value=value: value)() for key, value in model.state_dict().items()
-    }
+    return {key: whole(value) for key, value in model.state_dict().items()}
+
+
+def whole(value: torch.Tensor) -> torch.Tensor:
+    return value.full_tensor() if isinstance(value, DTensor) else value
 
 
 def sharded_steps(rank: int, count: int, folder: Path) -> None:
