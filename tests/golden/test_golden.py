@@ -31,7 +31,7 @@ def losses(name: str) -> list[float]:
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
     found = []
     for source, target, labels in batches:
-        loss = model(source, target, labels=labels, smoothing=0.1).mean()
+        loss = model(source, target, labels=labels, smoothing=0.1).smoothed.mean()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

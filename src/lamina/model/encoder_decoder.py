@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from lamina.model.cache import Cache
-from lamina.model.heads import WordHead
+from lamina.model.heads import WordHead, WordLosses
 from lamina.model.options import ModelOptions, pair
 from lamina.model.sequences import Lengths, Sequences, pack
 from lamina.model.transformer import Transformer
@@ -43,8 +43,8 @@ class EncoderDecoder(Transformer):
         target_lengths: Lengths | None = None,
         labels: Tensor | None = None,
         smoothing: float = 0.0,
-    ) -> Tensor:
-        """Scores of the next word at every target token; with `labels`, the loss of each packed token instead."""
+    ) -> Tensor | WordLosses:
+        """Scores of the next word at every target token; with `labels`, the losses of the packed tokens instead."""
         memory, memory_sequences = self.encode(source, source_lengths)
         ids, sequences = pack(target, target_lengths, self.options.padding_index)
         hidden = self.decode(ids, sequences, memory, memory_sequences)

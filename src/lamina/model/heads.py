@@ -1,10 +1,12 @@
 """What stands on top: scores over the vocabulary, or over classes.
 
 A head that predicts words is called with the output table, which may be the embedding itself. `forward` gives scores
-for every word, `losses` the negative log-likelihood of the right ones: an adaptive softmax never needs all scores.
+for every word, `losses` the loss of the right ones: an adaptive softmax never needs all scores.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -16,15 +18,26 @@ from lamina.model.start import start_matrix
 from lamina.residual.base import Matrix
 
 
+class WordLosses(NamedTuple):
+    """Per token, in nats."""
+
+    smoothed: Tensor  # (tokens,): what training minimises
+    likelihood: Tensor  # (tokens,): negative log-likelihood, what is reported
+
+
 class WordHead(nn.Module):
     """Logits against the rows of the output table."""
 
     def forward(self, hidden: Tensor, table: nn.Embedding) -> Tensor:
         return F.linear(hidden, table.weight)  # (tokens, vocabulary)
 
-    def losses(self, hidden: Tensor, table: nn.Embedding, targets: Tensor, smoothing: float = 0.0) -> Tensor:
-        """Per token; `smoothing` spreads that share of the target evenly over the vocabulary."""
-        return F.cross_entropy(self(hidden, table), targets, label_smoothing=smoothing, reduction="none")
+    def losses(self, hidden: Tensor, table: nn.Embedding, targets: Tensor, smoothing: float = 0.0) -> WordLosses:
+        """`smoothing` spreads that share of the target evenly over the vocabulary."""
+        log_probabilities = F.log_softmax(self(hidden, table), dim=-1)
+        likelihood = F.nll_loss(log_probabilities, targets, reduction="none")
+        if not smoothing:
+            return WordLosses(likelihood, likelihood)
+        return WordLosses((1 - smoothing) * likelihood - smoothing * log_probabilities.mean(-1), likelihood)
 
 
 class MaskedWordHead(WordHead):
@@ -65,7 +78,7 @@ class AdaptiveHead(nn.Module):
             parts.append(head[:, entry, None] + F.log_softmax(band.scores(hidden), dim=-1))
         return torch.cat(parts, dim=-1)  # (tokens, vocabulary)
 
-    def losses(self, hidden: Tensor, table: AdaptiveTable, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+    def losses(self, hidden: Tensor, table: AdaptiveTable, targets: Tensor, smoothing: float = 0.0) -> WordLosses:
         if smoothing:
             raise UserError(
                 "label smoothing needs the scores of all words, which an adaptive softmax avoids; set it to 0"
@@ -79,7 +92,8 @@ class AdaptiveHead(nn.Module):
             entries[inside] = entry
             within = F.cross_entropy(band.scores(hidden[inside]), targets[inside] - band.low, reduction="none")
             losses[inside] = within.to(losses.dtype)
-        return losses - head.gather(1, entries[:, None]).squeeze(1)
+        losses = losses - head.gather(1, entries[:, None]).squeeze(1)
+        return WordLosses(losses, losses)
 
     def _head(self, hidden: Tensor, table: AdaptiveTable) -> Tensor:
         scores = torch.cat([table.bands[0].scores(hidden), self.band_scores(hidden)], dim=-1)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from lamina.errors import UserError
 from lamina.model.cache import Cache
-from lamina.model.heads import AdaptiveHead, ClassHead, MaskedWordHead, WordHead
+from lamina.model.heads import AdaptiveHead, ClassHead, MaskedWordHead, WordHead, WordLosses
 from lamina.model.options import ModelOptions, pair
 from lamina.model.sequences import Lengths, Sequences, pack
 from lamina.model.transformer import Transformer
@@ -51,8 +51,8 @@ class SingleStack(Transformer):
         labels: Tensor | None = None,
         only: Tensor | None = None,
         smoothing: float = 0.0,
-    ) -> Tensor:
-        """Scores (or the stack's output, where there is no head); with `labels`, the loss of each packed token instead.
+    ) -> Tensor | WordLosses:
+        """Scores, or the stack's output where there is no head; with `labels`, the losses of the packed tokens instead.
 
         `only` holds indices of packed tokens: the head looks at no others, and labels are given for these alone.
         """

@@ -52,7 +52,7 @@ def measure(scheme: str, seed: int = 1) -> dict[str, list[float]]:
     model = EncoderDecoder(options)
     source, target, labels = torch.randint(3, VOCABULARY, (3, 16, 20))
     model.calibrate(source, target)
-    model(source, target, labels=labels).mean().backward()
+    model(source, target, labels=labels).smoothed.mean().backward()  # type: ignore[union-attr]
     return {"encoder": gradient_by_layer(model.encoder), "decoder": gradient_by_layer(model.decoder)}
 
 

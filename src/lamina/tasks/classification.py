@@ -1,0 +1,76 @@
+"""Sentence pairs: paraphrase or not, entailed or not; scored by accuracy and F1.
+
+<cls> first … <sep> second … <sep>          segments 0 for the first part, 1 for the second
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+from lamina.data.batches import Batch
+from lamina.data.examples import Examples
+from lamina.data.packed import Integers, append, join, prepend
+from lamina.data.tokenizer import CLS, PAD, SEP
+from lamina.errors import UserError
+from lamina.model.options import ModelOptions
+from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Task, TaskOptions, evaluation_mode, tensor_of
+from lamina.tasks.metrics.labels import accuracy, f1
+
+
+class Classification(Task):
+    class Options(TaskOptions):
+        pass
+
+    name = "classification"
+    fields = ("first", "second", "label")
+    metric = "accuracy"
+    higher_is_better = True
+    options: Options
+
+    def model_options(self, chosen: Mapping[str, Any]) -> ModelOptions:
+        decided = {"kind": "encoder", "head": "classes", "padding_index": PAD, "num_classes": len(self.store.labels)}
+        vocabulary = len(self.store.tokenizer())
+        options = ModelOptions.read({"num_segments": 2, **chosen, **decided, "vocab_size": vocabulary}, where="model")
+        if options.num_segments not in (0, 2):
+            raise UserError(f"model: num_segments is {options.num_segments}; a pair of sentences has 2, or 0 for none")
+        return options
+
+    def sizes(self, examples: Examples) -> Integers:
+        return examples.lengths("first") + examples.lengths("second") + 3
+
+    def inputs(self, batch: Batch, *, seed: int | None = None) -> Inputs:
+        first, second = append(prepend(batch["first"], CLS), SEP), append(batch["second"], SEP)
+        whole = join(first, second)
+        zeros, ones = first.with_ids(np.zeros_like(first.ids)), second.with_ids(np.ones_like(second.ids))
+        return Inputs(
+            {"tokens": tensor_of(whole), "segments": tensor_of(join(zeros, ones))},
+            {"lengths": whole.lengths},
+            labels=tensor_of(batch["label"]),
+            count=len(batch),
+        )
+
+    def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
+        assert inputs.labels is not None
+        loss = F.cross_entropy(model(**inputs.arguments), inputs.labels, reduction="sum")
+        return Losses(loss, loss.detach(), inputs.count)
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
+        predicted, correct = [], []
+        total = 0.0
+        with evaluation_mode(model):
+            for _, inputs in self.every_batch(model, split, max_tokens):
+                assert inputs.labels is not None
+                scores = model(**inputs.arguments)
+                total += F.cross_entropy(scores, inputs.labels, reduction="sum").item()
+                predicted.append(scores.argmax(-1).cpu().numpy())
+                correct.append(inputs.labels.cpu().numpy())
+        guesses, answers = np.concatenate(predicted), np.concatenate(correct)
+        loss = total / len(answers)
+        return {"loss": loss, "nll": loss, "accuracy": accuracy(guesses, answers), "f1": f1(guesses, answers)}

@@ -1,0 +1,93 @@
+"""Language modelling: the next word, in blocks of running text, scored by perplexity.
+
+Training cuts the stream of documents into blocks. Evaluation repeats some context before each block, so that every
+token is scored once and hardly any without history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field, model_validator
+from torch import nn
+
+from lamina.data.batches import Batch
+from lamina.data.blocks import Blocks
+from lamina.data.examples import Examples
+from lamina.data.noise import drop_words
+from lamina.data.packed import Integers
+from lamina.data.tokenizer import EOS, PAD, UNK
+from lamina.model.options import ModelOptions
+from lamina.tasks.base import MAX_TOKENS, Inputs, Task, TaskOptions, tensor_of
+from lamina.tasks.metrics.perplexity import perplexity
+from lamina.tasks.sequence_to_sequence import loss_metrics
+
+
+class LanguageModelling(Task):
+    class Options(TaskOptions):
+        block_length: int = Field(512, ge=1)
+        """Tokens in a block."""
+        context: int = Field(0, ge=0)
+        """Tokens of each evaluation block that repeat what came before and are not scored again."""
+        across_documents: bool = True
+        """Let a block run on from one document into the next."""
+        word_dropout: float = Field(0.0, ge=0, lt=1)
+        """The probability that an input word is replaced by the unknown word in training."""
+
+        @model_validator(mode="after")
+        def _context_fits(self) -> LanguageModelling.Options:
+            if self.context >= self.block_length:
+                raise ValueError(f"context {self.context} must be shorter than block_length {self.block_length}")
+            return self
+
+    name = "language-modelling"
+    fields = ("text",)
+    metric = "perplexity"
+    higher_is_better = False
+    options: Options
+
+    def model_options(self, chosen: Mapping[str, Any]) -> ModelOptions:
+        decided = {"kind": "decoder", "head": "words", "padding_index": PAD, "vocab_size": len(self.store.tokenizer())}
+        return ModelOptions.read({**chosen, **decided}, where="model")
+
+    def examples(self, split: str, *, training: bool = False) -> Blocks:
+        return Blocks(
+            self.store[split],
+            length=self.options.block_length,
+            boundary=EOS,
+            context=0 if training else self.options.context,
+            across_documents=self.options.across_documents,
+        )
+
+    def sizes(self, examples: Examples) -> Integers:
+        return examples.lengths("target")
+
+    def inputs(self, batch: Batch, *, seed: int | None = None) -> Inputs:
+        words, scored = batch["input"], batch["scored"].ids
+        if seed is not None and self.options.word_dropout:
+            chance, epoch = self.options.word_dropout, batch.epoch
+            words = drop_words(
+                words, batch.examples, probability=chance, replacement=UNK, seed=seed, epoch=epoch, spared=(EOS,)
+            )
+        every = bool(scored.all())
+        return Inputs(
+            {"tokens": tensor_of(words)},
+            {"lengths": words.lengths},
+            labels=tensor_of(batch["target"]),
+            weights=None if every else torch.from_numpy(scored.astype(np.float32)),
+            count=int(scored.sum()),
+        )
+
+    def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
+        losses = self.total_losses(model, split, max_tokens)
+        per_word = perplexity(losses.likelihood.item(), self.count_words(split))
+        return loss_metrics(losses) | {"perplexity per word": per_word}
+
+    def count_words(self, split: str) -> int:
+        """Words between white space, and one end per document: what perplexities per word are averaged over."""
+        tokenizer, documents = self.store.tokenizer(), self.store[split]
+        texts = tokenizer.decode_batch(documents.tokens("text", index) for index in range(len(documents)))
+        return sum(len(text.split()) + 1 for text in texts)

@@ -1,0 +1,74 @@
+"""Masked language modelling (BERT's pre-training): hidden words from both sides, scored by the validation loss.
+
+<cls> w₁ … wₙ <sep>          15 % of the words hidden: 80 % masked, 10 % any word, 10 % as they are
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from lamina.data.batches import Batch
+from lamina.data.blocks import Blocks
+from lamina.data.examples import Examples
+from lamina.data.noise import Masking
+from lamina.data.packed import Integers, append, prepend
+from lamina.data.store import Store
+from lamina.data.tokenizer import CLS, EOS, MASK, PAD, SEP
+from lamina.model.options import ModelOptions
+from lamina.tasks.base import MAX_TOKENS, Inputs, Task, TaskOptions, tensor_of
+from lamina.tasks.sequence_to_sequence import loss_metrics
+
+VALIDATION_SEED = 0  # the same words are hidden in every evaluation
+
+
+class MaskedLanguageModelling(Task):
+    class Options(TaskOptions):
+        block_length: int = Field(128, ge=1)
+        """Words in a block, without its ends."""
+        masked: float = Field(0.15, gt=0, lt=1)
+        """The share of words that are hidden."""
+
+    name = "masked-language-modelling"
+    fields = ("text",)
+    metric = "nll"
+    higher_is_better = False
+    options: Options
+
+    def __init__(self, store: Store, options: Options) -> None:
+        super().__init__(store, options)
+        self._specials = tuple(range(len(store.tokenizer().specials)))
+
+    def model_options(self, chosen: Mapping[str, Any]) -> ModelOptions:
+        decided = {"kind": "encoder", "head": "masked-words", "padding_index": PAD}
+        return ModelOptions.read({**chosen, **decided, "vocab_size": len(self.store.tokenizer())}, where="model")
+
+    def examples(self, split: str, *, training: bool = False) -> Blocks:
+        return Blocks(self.store[split], length=self.options.block_length, boundary=EOS)
+
+    def sizes(self, examples: Examples) -> Integers:
+        return examples.lengths("target") + 2
+
+    def inputs(self, batch: Batch, *, seed: int | None = None) -> Inputs:
+        masking = Masking(
+            mask=MASK,
+            vocabulary_size=len(self.store.tokenizer()),
+            special=self._specials,
+            seed=VALIDATION_SEED if seed is None else seed,
+            probability=self.options.masked,
+        )
+        whole = append(prepend(batch["target"], CLS), SEP)
+        hidden = masking(whole, batch.examples, epoch=batch.epoch)
+        return Inputs(
+            {"tokens": tensor_of(hidden.field), "only": torch.from_numpy(hidden.chosen)},
+            {"lengths": whole.lengths},
+            labels=torch.from_numpy(hidden.labels),
+            count=len(hidden.labels),
+        )
+
+    def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
+        return loss_metrics(self.total_losses(model, split, max_tokens))

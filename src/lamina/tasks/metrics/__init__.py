@@ -1,0 +1,1 @@
+"""The metrics of the papers, computed by the libraries that the field trusts."""

@@ -1,0 +1,136 @@
+"""One model for many language pairs, in both directions: a tag before the source asks for the target language.
+
+The store holds one set per pair, `train/de-en`; every pair is used forwards and backwards. Small pairs are drawn more
+often than their size would have it, in proportion to n^(1/T).
+
+    source   <2en> w₁ … wₙ <eos>
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from torch import nn
+
+from lamina.data.batches import Batch
+from lamina.data.examples import Examples
+from lamina.data.mixture import JoinedExamples, TemperatureSampling
+from lamina.data.order import BatchPlan, OrderOptions
+from lamina.data.packed import Integers, PackedField, append, join
+from lamina.data.store import Split, Store
+from lamina.data.tokenizer import EOS
+from lamina.errors import UserError, unknown
+from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.tasks.base import MAX_TOKENS
+from lamina.tasks.metrics.translation import Bleu, bleu
+from lamina.tasks.sequence_to_sequence import SequenceOptions, SequenceToSequence, loss_metrics
+
+
+class MultilingualTranslation(SequenceToSequence):
+    class Options(SequenceOptions):
+        bleu: Bleu = "bleu"
+        """`bleu` for plain text, `bleu-tok` where the text is tokenised and lower-cased already."""
+        temperature: float = Field(5.0, gt=0)
+        """1 draws every example equally often, higher values favour small language pairs."""
+        centre: str = "en"
+        """The language whose directions are averaged apart: EX out of it, XE into it."""
+
+    name = "multilingual-translation"
+    metric = "bleu"
+    options: Options
+
+    def __init__(self, store: Store, options: Options) -> None:
+        super().__init__(store, options)
+        languages = sorted({language for name in store.sets("train") for language in _languages(store, name)})
+        if options.centre not in languages:
+            raise unknown("centre language", options.centre, languages)
+        self._joined: dict[str, JoinedExamples] = {}
+
+    def directions(self, split: str) -> list[Direction]:
+        """Every pair of the split, forwards and backwards."""
+        found = []
+        for name in self.store.sets(split):
+            one, other = _languages(self.store, name)
+            tag = self.store.tokenizer("source").tag
+            found.append(Direction(self.store[name], one, other, tag(other)))
+            found.append(Direction(self.store[name], other, one, tag(one), swapped=True))
+        return found
+
+    def examples(self, split: str, *, training: bool = False) -> JoinedExamples:
+        if split not in self._joined:
+            self._joined[split] = JoinedExamples(self.directions(split))
+        return self._joined[split]
+
+    def plan(self, split: str, order: OrderOptions, seed: int = 0) -> BatchPlan:
+        examples = self.examples(split)
+        draw = TemperatureSampling(examples.counts, self.options.temperature, seed) if order.shuffle else None
+        return BatchPlan(self.sizes(examples), order, seed, draw)
+
+    def sizes(self, examples: Examples) -> Integers:
+        return np.maximum(examples.lengths("source") + 2, examples.lengths("target") + 1)
+
+    def source_of(self, batch: Batch) -> PackedField:
+        return append(join(batch["tag"], batch["source"]), EOS)
+
+    def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
+        """BLEU of every direction, and the means out of the centre (EX), into it (XE) and of all (the metric)."""
+        assert isinstance(model, EncoderDecoder)
+        hypotheses, references = self.generate(model, split, max_tokens)
+        scores: dict[str, float] = {}
+        first = 0
+        for direction in self.directions(split):
+            own = slice(first, first + len(direction))
+            value = bleu(hypotheses[own], references[own], self.options.bleu).value
+            scores[f"bleu {direction.source}-{direction.target}"] = value
+            first += len(direction)
+        centre = self.options.centre
+        means = {
+            "EX": [value for name, value in scores.items() if name.startswith(f"bleu {centre}-")],
+            "XE": [value for name, value in scores.items() if name.endswith(f"-{centre}")],
+            "bleu": list(scores.values()),
+        }
+        losses = loss_metrics(self.total_losses(model, split, max_tokens))
+        return losses | scores | {name: sum(values) / len(values) for name, values in means.items() if values}
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A pair of languages in one direction; the field `tag` asks for the target language."""
+
+    split: Split
+    source: str
+    target: str
+    tag: int
+    swapped: bool = False
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return "source", "target", "tag"
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def lengths(self, field: str) -> Integers:
+        return np.ones(len(self), np.int64) if field == "tag" else self.split.lengths(self._stored(field))
+
+    def tokens(self, field: str, index: int) -> NDArray[Any]:
+        return np.array([self.tag]) if field == "tag" else self.split.tokens(self._stored(field), index)
+
+    def gather(self, field: str, indices: Integers) -> tuple[Integers, Integers]:
+        if field == "tag":
+            return np.full(len(indices), self.tag), np.ones(len(indices), np.int64)
+        return self.split.gather(self._stored(field), indices)
+
+    def _stored(self, field: str) -> str:
+        return {"source": "target", "target": "source"}[field] if self.swapped else field
+
+
+def _languages(store: Store, name: str) -> tuple[str, str]:
+    pair = name.rpartition("/")[2].split("-")
+    if len(pair) != 2:
+        raise UserError(f"{store.folder}: the set {name!r} is not named like a pair of languages, `train/de-en`")
+    return pair[0], pair[1]

@@ -1,0 +1,115 @@
+"""What translation and summarisation share: pairs of sequences for an encoder–decoder.
+
+source   w₁ … wₙ <eos>
+target   <bos> v₁ … vₘ          labels   v₁ … vₘ <eos>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+from torch import nn
+
+from lamina.data.batches import Batch
+from lamina.data.examples import Examples, example_sizes
+from lamina.data.noise import drop_words
+from lamina.data.packed import Integers, PackedField, append, prepend
+from lamina.data.tokenizer import BOS, EOS, PAD, UNK
+from lamina.generate.greedy import decode_greedily
+from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.model.options import ModelOptions
+from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Task, TaskOptions, tensor_of
+from lamina.tasks.metrics.perplexity import perplexity
+
+
+class SequenceOptions(TaskOptions):
+    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    """The share of each target that is spread evenly over the vocabulary."""
+    word_dropout: float = Field(0.0, ge=0, lt=1)
+    """The probability that a word, source or target, is replaced by the unknown word in training."""
+    length_factor: float = Field(1.5, gt=0)
+    """Generated text may be this many times as long as its source …"""
+    length_margin: int = Field(10, ge=0)
+    """… and this many tokens longer."""
+
+
+class SequenceToSequence(Task):
+    fields = ("source", "target")
+    higher_is_better = True
+    options: SequenceOptions
+
+    def model_options(self, chosen: Mapping[str, Any]) -> ModelOptions:
+        source, target = (len(self.store.tokenizer(field)) for field in self.fields)
+        shared = self.store.manifest.tokenizers["source"] == self.store.manifest.tokenizers["target"]
+        decided = {"kind": "encoder-decoder", "head": "words", "padding_index": PAD}
+        if shared:
+            return ModelOptions.read({**chosen, **decided, "vocab_size": source}, where="model")
+        separate = {"shared_embeddings": "decoder", **chosen, **decided, "vocab_size": (source, target)}
+        return ModelOptions.read(separate, where="model")
+
+    def sizes(self, examples: Examples) -> Integers:
+        return example_sizes(examples, self.fields, added=1)
+
+    def source_of(self, batch: Batch) -> PackedField:
+        return append(batch["source"], EOS)
+
+    def inputs(self, batch: Batch, *, seed: int | None = None) -> Inputs:
+        source, target = self.source_of(batch), prepend(batch["target"], BOS)
+        labels = append(batch["target"], EOS)
+        if seed is not None and self.options.word_dropout:
+            source, target = self._drop(source, batch, seed, "source"), self._drop(target, batch, seed, "target")
+        return Inputs(
+            {"source": tensor_of(source), "target": tensor_of(target)},
+            {"source_lengths": source.lengths, "target_lengths": target.lengths},
+            labels=tensor_of(labels),
+            count=len(labels.ids),
+        )
+
+    def _drop(self, field: PackedField, batch: Batch, seed: int, purpose: str) -> PackedField:
+        spared = tuple(range(len(self.store.tokenizer("source").specials)))
+        chance = self.options.word_dropout
+        return drop_words(
+            field,
+            batch.examples,
+            probability=chance,
+            replacement=UNK,
+            seed=seed,
+            epoch=batch.epoch,
+            spared=spared,
+            purpose=purpose,
+        )
+
+    def generate(self, model: EncoderDecoder, split: str, max_tokens: int) -> tuple[list[str], list[str]]:
+        """What the model makes of every source, and what it should be, in the order of the split."""
+        tokenizer, count = self.store.tokenizer("target"), len(self.examples(split))
+        hypotheses, references = [""] * count, [""] * count
+        for batch, inputs in self.every_batch(model, split, max_tokens):
+            lengths = inputs.lengths["source_lengths"]
+            limits = np.ceil(lengths * self.options.length_factor).astype(int) + self.options.length_margin
+            outputs = decode_greedily(model, inputs.tensors["source"], lengths, bos=BOS, eos=EOS, max_length=limits)
+            texts, correct = tokenizer.decode_batch(outputs), tokenizer.decode_batch(batch["target"].sequences())
+            for example, text, reference in zip(batch.examples, texts, correct, strict=True):
+                hypotheses[example], references[example] = text, reference
+        return hypotheses, references
+
+    def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
+        assert isinstance(model, EncoderDecoder)
+        hypotheses, references = self.generate(model, split, max_tokens)
+        return loss_metrics(self.total_losses(model, split, max_tokens)) | self.score(hypotheses, references)
+
+    def score(self, hypotheses: list[str], references: list[str]) -> dict[str, float]:
+        """The task's own metrics."""
+        raise NotImplementedError
+
+
+def loss_metrics(losses: Losses) -> dict[str, float]:
+    """Loss as trained, negative log-likelihood in nats, perplexity per token."""
+    likelihood = losses.likelihood.item()
+    return {
+        "loss": losses.smoothed.item() / max(1, losses.count),
+        "nll": likelihood / max(1, losses.count),
+        "perplexity": perplexity(likelihood, losses.count),
+    }

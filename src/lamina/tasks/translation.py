@@ -1,0 +1,22 @@
+"""Translation from one language to another, scored by BLEU and chrF."""
+
+from __future__ import annotations
+
+from lamina.tasks.metrics.translation import Bleu, bleu, chrf
+from lamina.tasks.sequence_to_sequence import SequenceOptions, SequenceToSequence
+
+
+class Translation(SequenceToSequence):
+    class Options(SequenceOptions):
+        bleu: Bleu = "bleu"
+        """`bleu` for plain text, `bleu-tok` where the text is tokenised and lower-cased already."""
+
+    name = "translation"
+    metric = "bleu"
+    options: Options
+
+    def score(self, hypotheses: list[str], references: list[str]) -> dict[str, float]:
+        return {
+            "bleu": bleu(hypotheses, references, self.options.bleu).value,
+            "chrf": chrf(hypotheses, references).value,
+        }
