@@ -19,6 +19,8 @@ from lamina.errors import UserError
 from lamina.model.options import ModelOptions
 from lamina.options import Options as TaskOptions
 
+__all__ = ["MAX_TOKENS", "Inputs", "Losses", "Task", "TaskOptions", "evaluation_mode", "tensor_of"]
+
 MAX_TOKENS = 4096  # in a batch of an evaluation
 
 
