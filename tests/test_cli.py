@@ -59,3 +59,48 @@ def test_demo_into_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     assert failed.returncode == 1
     assert "taken" in failed.stderr
     assert "Traceback" not in failed.stderr
+
+
+def test_prepare_lists_shows_and_prepares(tmp_path: Path) -> None:
+    listed = lamina("prepare").stdout
+    assert "embedded-translation" in listed
+    assert "wikitext-103" in listed
+    assert "CC BY-SA" in lamina("prepare", "wikitext-103", "--show").stdout
+    words = ["prepare", "embedded-translation", "train=['translation:60']", "valid=['translation:9']"]
+    words += ["test=['translation:9']", "tokenizer.size=400", "--output", "toy"]
+    made = lamina(*words, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert "60" in made.stdout
+    assert (tmp_path / "toy" / "manifest.json").exists()
+    assert made.stderr == "", "quiet where there is no terminal"
+    again = lamina(*words, "tokenizer.size=500", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "option tokenizer" in again.stderr
+    assert lamina(*words, "tokenizer.size=500", "--replace", cwd=tmp_path).returncode == 0
+
+
+def test_prepare_from_a_file_lists_what_was_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one two\n\nthree four\nfive\n")
+    (tmp_path / "b.txt").write_text("eins zwei\nleer\ndrei vier\nfünf\n")
+    (tmp_path / "own.toml").write_text('output = "store"\ntrain = ["a.txt", "b.txt"]\n[tokenizer]\nsize = 300\n')
+    made = lamina("prepare", "own.toml", "--dropped", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert "1 empty" in made.stdout
+    assert "\t2\tempty" in made.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["prepare", "embeded-text", "--output", "x"], "did you mean 'embedded-text'"),
+        (["prepare", "embedded-text"], "say where the store goes"),
+        (["prepare", "missing.toml"], "missing.toml: no such file"),
+        (["prepare", "gigaword", "--output", "x"], "Lamina does not download by itself"),
+        (["prepare", "embedded-text", "tokenizer.siz=3", "--output", "x"], "did you mean 'size'"),
+    ],
+)
+def test_prepare_mistakes(words: list[str], message: str, tmp_path: Path) -> None:
+    failed = lamina(*words, cwd=tmp_path)
+    assert failed.returncode == 2
+    assert message in failed.stderr
+    assert "Traceback" not in failed.stderr

@@ -44,6 +44,32 @@ def schemes(
         show_scheme(name)
 
 
+@app.command(
+    epilog="Examples: lamina prepare embedded-translation --output data/toy · lamina prepare iwslt14-de-en --folder "
+    "downloads --output data/iwslt · lamina prepare own.toml tokenizer.size=8000"
+)
+def prepare(
+    what: Annotated[str | None, typer.Argument(help="A named set, or a TOML file; leave it out for a list.")] = None,
+    changes: Annotated[list[str] | None, typer.Argument(help="Options to override, as key=value.")] = None,
+    output: Annotated[str | None, typer.Option(help="Where the store goes.")] = None,
+    folder: Annotated[str | None, typer.Option(help="Where the source files are.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a store made from something else.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Say where the set comes from, and prepare nothing.")] = False,
+    dropped: Annotated[bool, typer.Option("--dropped", help="List the lines that were left out.")] = False,
+) -> None:
+    """Turn text into a store of tokens that training reads."""
+    from lamina.report.stores import prepare_and_show, show_source, show_sources
+
+    if what is None:
+        show_sources()
+    elif show:
+        show_source(what)
+    else:
+        given = {"output": output, "folder": folder, "replace": replace or None}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        prepare_and_show(what, changes or [], chosen, list_dropped=dropped)
+
+
 @app.command(epilog="Example: lamina demo --folder /tmp/demo")
 def demo(
     folder: Annotated[Path, typer.Option(help="Where the pictures go.")] = Path("lamina-demo"),

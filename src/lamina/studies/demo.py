@@ -22,6 +22,7 @@ DEPTH, WIDTH, VOCABULARY = 18, 128, 500
 
 def run_demo(folder: Path) -> None:
     console, started = Console(), time.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)  # before the work, not after it
     torch.set_num_threads(1)  # small matrices: a second thread only waits
     show_table(console)
     console.print(f"\nGradient of the loss in a new {DEPTH}-{DEPTH} model, width {WIDTH}, by scheme:\n")
@@ -52,7 +53,7 @@ def measure(scheme: str, seed: int = 1) -> dict[str, list[float]]:
     model = EncoderDecoder(options)
     source, target, labels = torch.randint(3, VOCABULARY, (3, 16, 20))
     model.calibrate(source, target)
-    model(source, target, labels=labels).smoothed.mean().backward()  # type: ignore[union-attr]
+    model(source, target, labels=labels).smoothed.mean().backward()
     return {"encoder": gradient_by_layer(model.encoder), "decoder": gradient_by_layer(model.decoder)}
 
 

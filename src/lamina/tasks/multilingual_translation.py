@@ -36,8 +36,9 @@ class MultilingualTranslation(SequenceToSequence):
         """`bleu` for plain text, `bleu-tok` where the text is tokenised and lower-cased already."""
         temperature: float = Field(5.0, gt=0)
         """1 draws every example equally often, higher values favour small language pairs."""
-        centre: str = "en"
-        """The language whose directions are averaged apart: EX out of it, XE into it."""
+        centre: str | None = None
+        """The language whose directions are averaged apart: EX out of it, XE into it. By default the one that is in
+        every pair."""
 
     name = "multilingual-translation"
     metric = "bleu"
@@ -45,9 +46,12 @@ class MultilingualTranslation(SequenceToSequence):
 
     def __init__(self, store: Store, options: Options) -> None:
         super().__init__(store, options)
-        languages = sorted({language for name in store.sets("train") for language in _languages(store, name)})
-        if options.centre not in languages:
-            raise unknown("centre language", options.centre, languages)
+        pairs = [_languages(store, name) for name in store.sets("train")]
+        in_all = [language for language in pairs[0] if all(language in pair for pair in pairs)]
+        self.centre = options.centre or (in_all or [""])[-1]
+        languages = sorted({language for pair in pairs for language in pair})
+        if self.centre not in languages:
+            raise unknown("centre language", self.centre, languages)
         self._joined: dict[str, JoinedExamples] = {}
 
     def directions(self, split: str) -> list[Direction]:
@@ -87,7 +91,7 @@ class MultilingualTranslation(SequenceToSequence):
             value = bleu(hypotheses[own], references[own], self.options.bleu).value
             scores[f"bleu {direction.source}-{direction.target}"] = value
             first += len(direction)
-        centre = self.options.centre
+        centre = self.centre
         means = {
             "EX": [value for name, value in scores.items() if name.startswith(f"bleu {centre}-")],
             "XE": [value for name, value in scores.items() if name.endswith(f"-{centre}")],

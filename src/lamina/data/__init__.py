@@ -1,0 +1,1 @@
+"""Real text in, exact batches out."""

@@ -1,0 +1,125 @@
+"""From examples to the arrays of a store: tokens in large batches, bounded memory, nothing lost uncounted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from lamina.data.packed import stretches
+from lamina.data.readers import Example, Notes
+from lamina.data.readers.example import EMPTY
+from lamina.data.store_writer import SplitWriter, StoreWriter
+from lamina.data.tokenizer import Tokenizer
+
+OVER_LONG = "over-long"
+
+_BATCH_EXAMPLES, _BATCH_CHARACTERS = 4096, 1 << 20
+
+Sequences = dict[str, tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """How examples become sequences."""
+
+    tokenizers: Mapping[str, Tokenizer]
+    max_length: int
+    over_long: Literal["skip", "truncate"]
+    keep_empty: bool
+
+    def dtypes(self, fields: Iterable[str]) -> dict[str, np.dtype[Any]]:
+        """The smallest integers that hold every token of a field."""
+        sizes = {name: len(self.tokenizers[name]) if name in self.tokenizers else 0 for name in fields}
+        return {name: np.dtype(np.uint16 if size <= 1 << 16 else np.int32) for name, size in sizes.items()}
+
+    def encode(self, batch: list[Example]) -> Sequences:
+        """Flat tokens and lengths of every field; a label is a sequence of one."""
+        sequences: Sequences = {}
+        for name in batch[0].fields:
+            values: list[Any] = [example.fields[name] for example in batch]
+            if name in self.tokenizers:
+                sequences[name] = self.tokenizers[name].encode_flat(values)
+            else:
+                sequences[name] = np.array(values, np.int64), np.ones(len(values), np.int64)
+        return sequences
+
+
+@dataclass
+class Part:
+    """One split, or one set of one, in the making."""
+
+    name: str
+    notes: Notes = field(default_factory=Notes)
+    writer: SplitWriter | None = None
+
+    def append(self, batch: list[Example], encoder: Encoder, store: StoreWriter) -> None:
+        """Encode a batch, drop or cut what is too long, and write the rest."""
+        if self.writer is None:
+            self.writer = store.split(self.name, encoder.dtypes(batch[0].fields))
+        sequences = encoder.encode(batch)
+        kept = self._choose(batch, sequences, encoder)
+        self.writer.append({name: self._take(name, *sequences[name], kept, encoder) for name in sequences})
+        for name in encoder.tokenizers.keys() & sequences.keys():
+            texts = [str(batch[index].fields[name]) for index in kept]
+            self.writer.fields[name].words += sum(len(text.split()) for text in texts)
+            self.writer.fields[name].characters += sum(map(len, texts))
+
+    def _choose(self, batch: list[Example], sequences: Sequences, encoder: Encoder) -> np.ndarray:
+        """The places of the examples to keep; the others are noted, each whole."""
+        lengths = np.stack([lengths for _, lengths in sequences.values()])
+        empty = np.zeros(len(batch), bool) if encoder.keep_empty else (lengths == 0).any(axis=0)
+        too_long = np.zeros(len(batch), bool)
+        if encoder.max_length and encoder.over_long == "skip":
+            too_long = (lengths > encoder.max_length).any(axis=0) & ~empty
+        for reason, chosen in ((EMPTY, empty), (OVER_LONG, too_long)):
+            for index in np.flatnonzero(chosen):
+                self.notes.drop(reason, batch[index].file, batch[index].line)
+        return np.flatnonzero(~(empty | too_long))
+
+    def _take(
+        self, name: str, flat: np.ndarray, lengths: np.ndarray, kept: np.ndarray, encoder: Encoder
+    ) -> tuple[np.ndarray, np.ndarray]:
+        starts = (np.cumsum(lengths) - lengths)[kept]
+        wanted = lengths[kept]
+        if encoder.max_length:
+            assert self.writer is not None
+            self.writer.fields[name].truncated += int((wanted > encoder.max_length).sum())
+            wanted = np.minimum(wanted, encoder.max_length)
+        return flat[stretches(starts, wanted)], wanted
+
+
+def batched(examples: Iterable[Example]) -> Iterator[list[Example]]:
+    """Batches bounded in examples and in characters, each of one set of fields."""
+    batch: list[Example] = []
+    characters = 0
+    for example in examples:
+        if batch and example.fields.keys() != batch[0].fields.keys():
+            yield batch
+            batch, characters = [], 0
+        batch.append(example)
+        characters += sum(len(value) for value in example.fields.values() if isinstance(value, str))
+        if len(batch) == _BATCH_EXAMPLES or characters > _BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+def encode_into(
+    parts: Mapping[str, Part],
+    examples: Iterable[Example],
+    route: Callable[[Example], str],
+    encoder: Encoder,
+    store: StoreWriter,
+) -> Iterator[int]:
+    """Write examples to the parts that `route` names; yields the size of every batch when it is done."""
+    for batch in batched(examples):
+        by_part: dict[str, list[Example]] = {}
+        for example in batch:
+            by_part.setdefault(route(example), []).append(example)
+        for name, routed in by_part.items():
+            parts[name].append(routed, encoder, store)
+        yield len(batch)

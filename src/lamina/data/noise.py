@@ -1,0 +1,79 @@
+"""Noise on tokens: word dropout and masking. Each token's fate is a function of seed, epoch, example and position.
+
+So it does not matter how batches are cut or which process has the example, and a resumed run meets the same noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lamina.data.packed import Integers, PackedField
+from lamina.data.randomness import uniforms
+from lamina.errors import UserError
+
+
+def drop_words(
+    field: PackedField,
+    examples: Integers,
+    *,
+    probability: float,
+    replacement: int,
+    seed: int,
+    epoch: int,
+    spared: tuple[int, ...] = (),
+    purpose: str = "word dropout",
+) -> PackedField:
+    """Replace tokens by `replacement` with the given probability; those in `spared` (bos, eos, tags) stay.
+
+    `examples` numbers the sequences. Give source and target different purposes, or they lose the same positions.
+    """
+    _check(probability, "word dropout")
+    chance = uniforms(examples[field.rows], field.positions, purpose, seed, epoch)
+    dropped = (chance < probability) & ~np.isin(field.ids, spared)
+    return field.with_ids(np.where(dropped, replacement, field.ids))
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedField:
+    """Sequences with some tokens hidden, where those are, and what they were."""
+
+    field: PackedField
+    chosen: Integers  # (masked,) indices into field.ids
+    labels: Integers  # (masked,)
+
+
+class Masking:
+    """The masking of BERT: of the chosen tokens, 80 % become the mask, 10 % any ordinary token, 10 % stay."""
+
+    def __init__(
+        self, *, mask: int, vocabulary_size: int, special: tuple[int, ...], seed: int, probability: float = 0.15
+    ) -> None:
+        """`special` tokens are never chosen and never put in."""
+        _check(probability, "masking")
+        self.mask, self.special, self.seed, self.probability = mask, special, seed, probability
+        self._ordinary = np.setdiff1d(np.arange(vocabulary_size), [*special, mask])
+        if len(self._ordinary) == 0:
+            raise UserError(f"all {vocabulary_size} tokens of the vocabulary are special: there is nothing to mask")
+
+    def __call__(self, field: PackedField, examples: Integers, epoch: int) -> MaskedField:
+        """Each token is chosen on its own, so a short batch may have none; `examples` numbers the sequences."""
+        rows, positions = examples[field.rows], field.positions
+
+        def chance(purpose: str) -> NDArray[np.float64]:
+            return uniforms(rows, positions, purpose, self.seed, epoch)
+
+        chosen = (chance("masked") < self.probability) & ~np.isin(field.ids, [*self.special, self.mask])
+        fate = chance("fate")
+        anything = self._ordinary[(chance("replacement") * len(self._ordinary)).astype(np.int64)]
+        hidden = np.select([fate < 0.8, fate < 0.9], [np.full_like(field.ids, self.mask), anything], field.ids)
+        return MaskedField(
+            field.with_ids(np.where(chosen, hidden, field.ids)), np.flatnonzero(chosen), field.ids[chosen]
+        )
+
+
+def _check(probability: float, what: str) -> None:
+    if not 0 <= probability <= 1:
+        raise UserError(f"the probability of {what} must lie between 0 and 1, not {probability}")

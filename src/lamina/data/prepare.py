@@ -1,0 +1,216 @@
+"""`lamina prepare`: read, learn or load a tokenizer, encode, store.
+
+Every source is read twice, once for the tokenizer's sample and once to be encoded, and never held in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lamina.data.encode import Encoder, Part, encode_into
+from lamina.data.manifest import FILE, SourceRecord, SplitRecord, hash_file
+from lamina.data.prepare_options import SPLITS, PrepareOptions
+from lamina.data.progress import Progress, no_progress
+from lamina.data.readers import Notes, Reader, make_reader
+from lamina.data.readers.embedded import EmbeddedSets
+from lamina.data.readers.glue import GlueFiles
+from lamina.data.readers.hub import HubSets
+from lamina.data.sample import sample_evenly
+from lamina.data.store import DROPPED, Store
+from lamina.data.store_writer import StoreWriter
+from lamina.data.tokenizer import Tokenizer
+from lamina.errors import UserError
+
+__all__ = ["PrepareOptions", "prepare", "summarise"]
+
+Readers = dict[str, Reader]
+"""By the name that a split, or one of its sets, is stored under."""
+
+_REPORT_EVERY = 4096  # examples
+
+
+def prepare(options: PrepareOptions, progress: Progress = no_progress) -> Store:
+    """Make the store; where the same one is there already, return it."""
+    readers = _make_readers(options)
+    for reader in readers.values():
+        reader.check()
+    sources = _describe_sources(options, readers)
+    if (Path(options.output) / FILE).is_file() and not options.replace:
+        return _reuse(options, sources)
+    before = _fingerprints(sources)
+    with StoreWriter(options.output, options.replace) as writer:
+        work = _Work(options, readers, progress)
+        tokenizers = work.make_tokenizers()
+        parts = work.encode(tokenizers, writer)
+        if _fingerprints(sources) != before:
+            raise UserError("a source file changed while it was being read; run lamina prepare again.")
+        names = _write_tokenizers(tokenizers, writer)
+        writer.write(DROPPED, json.dumps({name: part.notes.dropped_lines() for name, part in parts.items()}).encode())
+        return writer.finish(
+            settings=options.settings(),
+            sources=sources,
+            labels=_labels(options, readers),
+            tokenizers=names,
+            splits={name: _close(part) for name, part in parts.items()},
+        )
+
+
+def summarise(store: Store) -> dict[str, Any]:
+    """What went into a store and what did not, as plain data."""
+    return {
+        "store": str(store.folder),
+        "vocabulary": {field: len(store.tokenizer(field)) for field in store.manifest.tokenizers},
+        "labels": list(store.labels),
+        "splits": {name: record.model_dump() for name, record in store.manifest.splits.items()},
+    }
+
+
+@dataclass
+class _Work:
+    """The two passes over the sources."""
+
+    options: PrepareOptions
+    readers: Readers
+    progress: Progress
+    training_examples: int | None = None
+
+    def make_tokenizers(self) -> dict[str, Tokenizer]:
+        """The tokenizer of each text field; fields that share one share the object."""
+        fields = self._text_fields()
+        if self.options.tokenizer.file:
+            return dict.fromkeys(fields, Tokenizer.load(self.options.tokenizer.file))
+        if self.options.tokenizer.joint:
+            return dict.fromkeys(fields, self._learn(fields))
+        if set(fields) != {"source", "target"}:
+            raise UserError(f"tokenizer.joint = false is for source and target; here the fields are {list(fields)}.")
+        return {name: self._learn((name,)) for name in fields}
+
+    def encode(self, tokenizers: dict[str, Tokenizer], writer: StoreWriter) -> dict[str, Part]:
+        """Write every split, and those held out of the training files."""
+        options = self.options
+        # Lines without a word are part of WikiText as published, and a fault anywhere else.
+        encoder = Encoder(tokenizers, options.max_length, options.over_long, keep_empty=options.format == "wikitext")
+        parts: dict[str, Part] = {}
+        done: Counter[str] = Counter()
+        for name, reader in self.readers.items():
+            split = _split(name)
+            held_out = options.hold_out if split == "train" else {}
+            own = {target: Part(name.replace(split, target, 1)) for target in (split, *held_out)}
+            parts |= {part.name: part for part in own.values()}
+            route = options.split_of if held_out else lambda example, split=split: split
+            for count in encode_into(own, reader.read(own[split].notes), route, encoder, writer):
+                done[split] += count
+                self.progress(f"encoding {split}", done[split], self.training_examples if split == "train" else None)
+        return parts
+
+    def _text_fields(self) -> tuple[str, ...]:
+        for reader in self.readers.values():
+            for example in reader.read(Notes()):
+                fields = tuple(name for name, value in example.fields.items() if isinstance(value, str))
+                if not fields:
+                    raise UserError("columns: name at least one text, not the label alone.")
+                return fields
+        raise UserError(f"no example in {', '.join(self.readers)}: every line is empty.")
+
+    def _learn(self, fields: tuple[str, ...]) -> Tokenizer:
+        bound = self.options.tokenizer.characters
+        stream = self._training_texts(fields)
+        texts = sample_evenly(stream, bound) if bound else (text for texts in stream for text in texts)
+        return Tokenizer.train(texts, self.options.tokenizer, self.options.languages)
+
+    def _training_texts(self, fields: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        """The texts of each training example, held-out ones excepted."""
+        number = 0
+        for name, reader in self.readers.items():
+            for example in reader.read(Notes()) if _split(name) == "train" else ():
+                if number % _REPORT_EVERY == 0:
+                    self.progress(f"reading {', '.join(fields)} for the vocabulary", number, None)
+                number += 1
+                if self.options.split_of(example) == "train":
+                    yield tuple(str(example.fields[field]) for field in fields)
+        self.training_examples = number
+
+
+def _write_tokenizers(tokenizers: dict[str, Tokenizer], writer: StoreWriter) -> dict[str, str]:
+    """The file of each field's tokenizer: one for all where they share it."""
+    shared = len(set(map(id, tokenizers.values()))) == 1
+    names = {name: "tokenizer.json" if shared else f"tokenizer.{name}.json" for name in tokenizers}
+    for name, file in names.items():
+        writer.write(file, tokenizers[name].json.encode())
+    return names
+
+
+def _make_readers(options: PrepareOptions) -> Readers:
+    readers: Readers = {}
+    columns = {str(name): column for name, column in options.columns.items()}
+    for split in SPLITS:
+        for name, words in options.sets(split).items():
+            named = options.format in ("hub", "embedded")
+            files = words if named else tuple(os.path.join(options.folder, word) for word in words)
+            readers[name] = make_reader(options.format, files, split, columns, options.labels, options.unit)
+    if not readers:
+        raise UserError("nothing to prepare: give the files of train, valid or test.")
+    if not options.train and not options.tokenizer.file:
+        raise UserError("no training files to learn a tokenizer from: give train, or tokenizer.file.")
+    return readers
+
+
+def _describe_sources(options: PrepareOptions, readers: Readers) -> tuple[SourceRecord, ...]:
+    records = []
+    files = [(name, file) for name, reader in readers.items() for file in reader.files]
+    if options.tokenizer.file:
+        files.append(("tokenizer", options.tokenizer.file))
+    for name, file in files:
+        path = Path(os.path.abspath(file))
+        digest = hash_file(path)
+        records.append(SourceRecord(split=name, path=str(path), bytes=path.stat().st_size, sha256=digest))
+    for name, reader in readers.items():
+        if isinstance(reader, HubSets):
+            for chosen, commit in reader.revisions().items():
+                records.append(SourceRecord(split=name, path=chosen, bytes=0, sha256=commit))
+    return tuple(records)
+
+
+def _fingerprints(sources: tuple[SourceRecord, ...]) -> list[tuple[int, int]]:
+    """Cheap evidence that files are still what they were: size and time of change."""
+    paths = [Path(source.path) for source in sources if os.path.isabs(source.path)]
+    return [(status.st_size, status.st_mtime_ns) for status in (path.stat() for path in paths)]
+
+
+def _reuse(options: PrepareOptions, sources: tuple[SourceRecord, ...]) -> Store:
+    store = Store.open(options.output)
+    old, new = store.manifest.settings, options.settings()
+    changes = [f"option {key}" for key in {**old, **new} if old.get(key) != new.get(key)]
+    known = {(source.split, source.sha256) for source in store.manifest.sources}
+    changes += [source.path for source in sources if (source.split, source.sha256) not in known]
+    if len(sources) != len(store.manifest.sources):
+        changes.append("the number of source files")
+    if changes:
+        raise UserError(
+            f"{store.folder}: made from something else; different now: {', '.join(changes)}. Choose another output, or "
+            f"replace it (--replace)."
+        )
+    return store
+
+
+def _close(part: Part) -> SplitRecord:
+    if part.writer is None or not part.writer.examples:
+        raise UserError(f"{part.name}: no example is left; dropped: {part.notes.dropped() or 'none'}.")
+    return part.writer.close(part.notes.dropped(), part.notes.repaired)
+
+
+def _labels(options: PrepareOptions, readers: Readers) -> tuple[str, ...]:
+    for reader in readers.values():
+        if isinstance(reader, GlueFiles | EmbeddedSets) and reader.label_names:
+            return reader.label_names
+    return options.labels
+
+
+def _split(name: str) -> str:
+    return name.partition("/")[0]

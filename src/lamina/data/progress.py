@@ -1,0 +1,39 @@
+"""A progress bar on standard error for long preparations; silent when that is not a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Progress = Callable[[str, int, int | None], None]
+"""Called now and then with the stage's name, the examples done in it, and how many there will be, if known."""
+
+
+def no_progress(stage: str, done: int, total: int | None) -> None:
+    """Report to nobody."""
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """One bar per stage."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    console = Console(stderr=True)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
+        tasks: dict[str, int] = {}
+
+        def show(stage: str, done: int, total: int | None) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(bars.task_ids[tasks[stage]], completed=done, total=total)
+
+        yield show

@@ -1,0 +1,55 @@
+"""From named or numbered columns to fields: shared by every reader of records (TSV, JSONL, GLUE, hub)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lamina.data.lines import check_text
+from lamina.data.readers.example import EMPTY, Example, Notes, is_blank
+from lamina.errors import UserError, nearest
+
+LABEL = "label"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The label set; a label's id is its place in it."""
+
+    names: tuple[str, ...]
+
+    def identify(self, value: object, where: str) -> int:
+        if not self.names:
+            raise UserError(f"{where}: a label, but no label set; name it, for example labels = ['no', 'yes'].")
+        name = str(value)
+        if name not in self.names:
+            guess = nearest(name, self.names)
+            hint = f" Did you mean {guess!r}?" if guess else ""
+            raise UserError(f"{where}: label {name!r} is not in the set {list(self.names)}.{hint}")
+        return self.names.index(name)
+
+
+def make_example(
+    values: Mapping[str, object], labels: Labels, file: str, line: int, notes: Notes, names: Mapping[str, object]
+) -> Example | None:
+    """Check one record's values by field; a record with a blank text is noted and dropped whole."""
+    where = f"{file}, line {line}"
+    fields: dict[str, str | int] = {}
+    for field, value in values.items():
+        if field == LABEL:
+            fields[field] = labels.identify(value, where)
+        elif isinstance(value, str):
+            fields[field] = check_text(value, where)
+        else:
+            raise UserError(f"{where}: column {names[field]!r} is {type(value).__name__}, not text.")
+    if any(isinstance(value, str) and is_blank(value) for value in fields.values()):
+        notes.drop(EMPTY, file, line)
+        return None
+    return Example(fields, file, line)
+
+
+def missing_column(where: str, column: object, present: Sequence[str]) -> UserError:
+    """The same complaint for every format."""
+    guess = nearest(str(column), present)
+    hint = f" Did you mean {guess!r}?" if guess else ""
+    return UserError(f"{where}: no column {column!r}; there are {list(present)}.{hint}")

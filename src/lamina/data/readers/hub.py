@@ -1,0 +1,99 @@
+"""Data sets of the Hugging Face hub, streamed. Needs the extra `hub`; the network is used because this was asked for.
+
+A set is written `id`, `id:configuration` or `id:configuration:split`; the split defaults to the one being prepared.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from lamina.data.readers.columns import Labels, make_example
+from lamina.data.readers.example import Example, Notes
+from lamina.data.readers.jsonl import look_up
+from lamina.errors import UserError
+
+_HUB_SPLITS = {"train": "train", "valid": "validation", "test": "test"}
+
+
+class HubSet(NamedTuple):
+    """One split of one data set on the hub."""
+
+    id: str
+    configuration: str | None
+    split: str
+
+    def __str__(self) -> str:
+        return ":".join((self.id, self.configuration or "", self.split))
+
+
+@dataclass(frozen=True)
+class HubSets:
+    """Sets on the hub; `columns` maps each field to its column, nested ones as `translation.de`."""
+
+    sets: tuple[HubSet, ...]
+    columns: Mapping[str, str]
+    labels: Labels
+
+    @classmethod
+    def parse(cls, words: tuple[str, ...], split: str, columns: Mapping[str, str], labels: Labels) -> HubSets:
+        return cls(tuple(_parse(word, _HUB_SPLITS[split]) for word in words), columns, labels)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return ()
+
+    def check(self) -> None:
+        _import_extra("datasets")
+
+    def read(self, notes: Notes) -> Iterator[Example]:
+        for chosen in self.sets:
+            for number, record in enumerate(_stream(chosen), start=1):
+                values = {field: look_up(record, key, f"{chosen}, row {number}") for field, key in self.columns.items()}
+                example = make_example(values, self.labels, str(chosen), number, notes, self.columns)
+                if example is not None:
+                    yield example
+
+    def revisions(self) -> dict[str, str]:
+        """The commit of each set on the hub: what stands for a file's checksum."""
+        api = _import_extra("huggingface_hub").HfApi()
+        revisions = {}
+        for chosen in self.sets:
+            with _refusals_explained(chosen):
+                revisions[str(chosen)] = str(api.dataset_info(chosen.id).sha)
+        return revisions
+
+
+def _parse(word: str, split: str) -> HubSet:
+    parts = word.split(":")
+    if not parts[0] or len(parts) > 3:
+        raise UserError(f"hub set {word!r}: write id, id:configuration or id:configuration:split.")
+    configuration = parts[1] if len(parts) > 1 and parts[1] else None
+    return HubSet(parts[0], configuration, parts[2] if len(parts) == 3 else split)
+
+
+def _stream(chosen: HubSet) -> Iterator[Mapping[str, object]]:
+    datasets = _import_extra("datasets")
+    with _refusals_explained(chosen):  # streaming never fills the disk
+        yield from datasets.load_dataset(chosen.id, chosen.configuration, split=chosen.split, streaming=True)
+
+
+@contextmanager
+def _refusals_explained(chosen: HubSet) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # the libraries raise dozens of kinds for "not there", "not allowed" and "no network"
+        raise UserError(
+            f"{chosen}: the hub did not give it ({type(error).__name__}: {error}). Check the name and the network, or "
+            f"download the files yourself and prepare them with format = 'jsonl' or 'tsv'."
+        ) from error
+
+
+def _import_extra(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise UserError(f"format = 'hub' needs {module}; install it with `pip install 'lamina[hub]'`.") from None

@@ -1,0 +1,57 @@
+"""Running text: one example per line, or per paragraph where lines are wrapped and blank lines separate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from lamina.data.lines import LONGEST_LINE, read_lines
+from lamina.data.readers.example import EMPTY, Example, Notes, is_blank
+from lamina.errors import UserError
+
+Unit = Literal["line", "paragraph"]
+
+
+@dataclass(frozen=True)
+class PlainFiles:
+    """Text files, yielding the field `text`."""
+
+    files: tuple[str, ...]
+    unit: Unit = "line"
+
+    def check(self) -> None:
+        for file in self.files:
+            next(read_lines(file))
+
+    def read(self, notes: Notes) -> Iterator[Example]:
+        for file in self.files:
+            yield from _read_by_line(file, notes) if self.unit == "line" else _read_by_paragraph(file, notes)
+
+
+def _read_by_line(file: str, notes: Notes) -> Iterator[Example]:
+    for number, line in enumerate(read_lines(file, notes.repaired), start=1):
+        if is_blank(line):
+            notes.drop(EMPTY, file, number)
+        else:
+            yield Example({"text": line}, file, number)
+
+
+def _read_by_paragraph(file: str, notes: Notes) -> Iterator[Example]:
+    """Blank lines separate and are no loss, so they are not counted as dropped; wrapped lines join with a space."""
+    paragraph: list[str] = []
+    start = size = 0
+    for number, line in enumerate(read_lines(file, notes.repaired), start=1):
+        if is_blank(line):
+            if paragraph:
+                yield Example({"text": " ".join(paragraph)}, file, start)
+            paragraph = []
+            continue
+        if not paragraph:
+            start, size = number, 0
+        paragraph.append(line.strip())
+        size += len(line)
+        if size > LONGEST_LINE:
+            raise UserError(f"{file}, line {start}: a paragraph of over {LONGEST_LINE >> 20} MiB; use unit = 'line'.")
+    if paragraph:
+        yield Example({"text": " ".join(paragraph)}, file, start)

@@ -1,0 +1,86 @@
+"""The papers' data sets by name: where they come from, under which licence, and how each is prepared.
+
+Nothing is downloaded here. `lamina prepare NAME --folder FOLDER` looks for the files in FOLDER, unpacks archives it
+finds there, and otherwise says what to fetch. Archives stay as they were downloaded; each is unpacked into a folder of
+its own, named after it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lamina.data.archive import unpack
+from lamina.data.catalogue import SOURCES, Source
+from lamina.data.manifest import hash_file
+from lamina.data.prepare_options import PrepareOptions
+from lamina.errors import UserError, unknown
+
+
+def find_source(name: str) -> Source:
+    if name not in SOURCES:
+        raise unknown("data set", name, SOURCES)
+    return SOURCES[name]
+
+
+def source_options(name: str, folder: str, output: str, **changes: Any) -> PrepareOptions:
+    """The options that prepare a named set from `folder`, unpacking its archives first; `changes` override."""
+    source = find_source(name)
+    _unpack_missing(name, source, Path(folder))
+    options = source.options | (_opus_pairs(Path(folder), source.pairs) if source.pairs else {})
+    chosen = PrepareOptions.read({**options, "folder": folder, "output": output, **changes}, name)
+    missing = [file for file in _files(chosen) if source.downloads and not (Path(folder) / file).is_file()]
+    if missing:
+        raise _explain_missing(name, source, folder, missing)
+    return chosen
+
+
+def describe(name: str) -> str:
+    """What the set is, where to get it and how to prepare it, for a human."""
+    source = find_source(name)
+    lines = [f"{source.title}. Licence: {source.licence}.", source.notes]
+    if not source.downloads:
+        return "\n".join([*filter(None, lines), f"Prepare: lamina prepare {name} --output <store>"])
+    lines.append("Fetch:")
+    lines += [f"  {get.file}  from  {get.url}  sha256 {get.sha256 or 'not published'}" for get in source.downloads]
+    lines.append(f"Then: lamina prepare {name} --folder <folder with these files> --output <store>")
+    return "\n".join(line for line in lines if line)
+
+
+def _unpack_missing(name: str, source: Source, folder: Path) -> None:
+    for download in source.downloads:
+        archive, target = folder / download.file, folder / download.folder
+        if not download.folder or target.exists() or not archive.is_file():
+            continue
+        if download.sha256 is not None and hash_file(archive) != download.sha256:
+            raise UserError(
+                f"{archive}: not the file that belongs to {name} (its SHA-256 is not {download.sha256}). It was cut "
+                f"short or replaced; fetch it again from {download.url}."
+            )
+        unpack(archive, target)
+
+
+def _explain_missing(name: str, source: Source, folder: str, missing: list[str]) -> UserError:
+    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    return UserError(
+        f"{name}: {Path(folder) / missing[0]}{more} not found. Put the files listed here into {folder}, packed as they "
+        f"come; Lamina does not download by itself.\n{describe(name)}"
+    )
+
+
+def _files(options: PrepareOptions) -> list[str]:
+    sets = [options.sets(split) for split in ("train", "valid", "test")]
+    return [file for files in sets for chosen in files.values() for file in chosen]
+
+
+def _opus_pairs(folder: Path, pairs: str) -> dict[str, Any]:
+    """Every language pair that is there; a few of the hundred have training text only."""
+    found: dict[str, dict[str, list[str]]] = {"train": {}, "valid": {}, "test": {}}
+    for pair in sorted(path.name for path in (folder / pairs).glob("*-*") if path.is_dir()):
+        for split, part in (("train", "train"), ("valid", "dev"), ("test", "test")):
+            files = [f"{pairs}/{pair}/opus.{pair}-{part}.{language}" for language in pair.split("-")]
+            if all((folder / file).is_file() for file in files):
+                found[split][pair] = files
+    if not found["train"]:
+        found["train"] = {"de-en": [f"{pairs}/de-en/opus.de-en-train.{language}" for language in ("de", "en")]}
+    return found

@@ -1,0 +1,199 @@
+"""The token store: a folder of memory-mapped arrays that training reads.
+
+    store/
+      manifest.json            what it was made from and with, and every hash; written last
+      tokenizer.json           or tokenizer.source.json and tokenizer.target.json
+      dropped.json             the line numbers that were left out, by split, reason and file
+      train/source.tokens.npy  all sentences of one field, one after the other, without ends
+      train/source.offsets.npy where each starts, and at last where all end
+      test/newstest2014/…      where a split has several sets: language pairs, test years
+
+Token arrays are uint16 when the vocabulary allows, else int32; offsets are int64. A label is a sequence of length one.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lamina.data.manifest import FILE, Manifest, SplitRecord, hash_file
+from lamina.data.packed import stretches
+from lamina.data.tokenizer import Tokenizer
+from lamina.errors import UserError, unknown
+
+DROPPED = "dropped.json"
+
+
+class Split:
+    """The examples of one split: for each field, sequences of tokens."""
+
+    def __init__(self, folder: Path, name: str, record: SplitRecord) -> None:
+        self.name = name
+        self.record = record
+        self._folder = folder
+        self._open: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return tuple(self.record.fields)
+
+    def __len__(self) -> int:
+        return self.record.examples
+
+    def lengths(self, field: str) -> np.ndarray:
+        """The length of every sequence, int64."""
+        return np.diff(self._arrays(field)[1])
+
+    def tokens(self, field: str, index: int) -> np.ndarray:
+        """One sequence: a view, nothing is copied."""
+        tokens, offsets = self._arrays(field)
+        index = range(len(self))[index]
+        return tokens[offsets[index] : offsets[index + 1]]
+
+    def gather(self, field: str, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The sequences at `indices`, one after the other as int64, and their lengths."""
+        tokens, offsets = self._arrays(field)
+        indices = np.asarray(indices, np.int64)
+        if indices.size and not 0 <= indices.min() <= indices.max() < len(self):
+            raise IndexError(f"{self.name} has {len(self)} examples; asked for {indices.min()} … {indices.max()}")
+        starts = offsets[indices]
+        lengths = offsets[indices + 1] - starts
+        return tokens[stretches(starts, lengths)].astype(np.int64), lengths
+
+    def _arrays(self, field: str) -> tuple[np.ndarray, np.ndarray]:
+        if field not in self._open:
+            if field not in self.record.fields:
+                raise unknown(f"field of split {self.name!r}", field, self.fields)
+            self._open[field] = self._map(field)
+        return self._open[field]
+
+    def _map(self, field: str) -> tuple[np.ndarray, np.ndarray]:
+        record = self.record.fields[field]
+        tokens = _map_array(token_path(self._folder, self.name, field))
+        offsets = _map_array(offset_path(self._folder, self.name, field))
+        sound = (
+            tokens.dtype == record.dtype
+            and tokens.shape == (record.tokens,)
+            and offsets.dtype == np.int64
+            and offsets.shape == (len(self) + 1,)
+            and offsets[0] == 0
+            and offsets[-1] == record.tokens
+        )
+        if not sound:
+            raise UserError(f"{self._folder}: the arrays of {self.name}/{field} are damaged; run lamina prepare again.")
+        return tokens, offsets
+
+
+class Store:
+    """An opened store; `store["train"]` is a split."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._splits = {name: Split(folder, name, record) for name, record in manifest.splits.items()}
+
+    @classmethod
+    def open(cls, path: str | Path) -> Store:
+        """Open a finished store; half-written, changed and foreign ones are refused. Reads no array."""
+        folder = Path(path)
+        if not (folder / FILE).is_file():
+            raise _not_finished(folder)
+        store = cls(folder, Manifest.load(folder))
+        for name, record in store.manifest.files.items():
+            file = folder / name
+            if not file.is_file() or file.stat().st_size != record.bytes:
+                raise UserError(f"{file}: missing or of another size than it was; run lamina prepare again.")
+        return store
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return tuple(self._splits)
+
+    def __getitem__(self, name: str) -> Split:
+        if name not in self._splits:
+            raise unknown("split", name, self.splits)
+        return self._splits[name]
+
+    def sets(self, split: str) -> tuple[str, ...]:
+        """The names under which `split` is stored: itself, or `split/set` for each of its sets."""
+        return tuple(name for name in self._splits if name == split or name.startswith(f"{split}/"))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the labels, in the order of their numbers."""
+        return self.manifest.labels
+
+    def tokenizer(self, field: str | None = None) -> Tokenizer:
+        """The tokenizer of a field; where all fields share one, `field` may be left out."""
+        files = self.manifest.tokenizers
+        if field is None:
+            if len(set(files.values())) != 1:
+                raise UserError(f"{self.folder}: each field has its own tokenizer; ask for one of {list(files)}.")
+            field = next(iter(files))
+        if field not in files:
+            raise unknown("text field", field, files)
+        return self._tokenizers[files[field]]
+
+    @cached_property
+    def _tokenizers(self) -> dict[str, Tokenizer]:
+        loaded = {}
+        for name in sorted(set(self.manifest.tokenizers.values())):
+            if hash_file(self.folder / name) != self.manifest.files[name].sha256:
+                raise UserError(
+                    f"{self.folder / name}: was changed after the store was made; run lamina prepare again."
+                )
+            loaded[name] = Tokenizer.load(self.folder / name)
+        return loaded
+
+    def dropped(self) -> dict[str, Any]:
+        """The line numbers that were left out: by split, reason and file."""
+        content: dict[str, Any] = json.loads((self.folder / DROPPED).read_bytes())
+        return content
+
+    def verify(self) -> list[str]:
+        """One sentence for everything that changed: files of the store, and sources that are still there to look at."""
+        problems = []
+        for name, record in self.manifest.files.items():
+            if hash_file(self.folder / name) != record.sha256:
+                problems.append(f"{self.folder / name}: changed since the store was made.")
+        for source in self.manifest.sources:
+            path = Path(source.path)
+            if path.is_file() and hash_file(path) != source.sha256:
+                problems.append(f"{path} ({source.split}): the source changed since the store was made.")
+        return problems
+
+
+def token_path(folder: Path, split: str, field: str) -> Path:
+    return folder / split / f"{field}.tokens.npy"
+
+
+def offset_path(folder: Path, split: str, field: str) -> Path:
+    return folder / split / f"{field}.offsets.npy"
+
+
+def partial_path(folder: Path) -> Path:
+    """Where a store is written before it takes its name."""
+    return folder.with_name(f".{folder.name}.lamina-partial")
+
+
+def _map_array(path: Path) -> np.ndarray:
+    try:
+        # A plain view: slicing numpy's memmap class costs several times as much.
+        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError(f"{path}: not a sound array ({error}); run lamina prepare again.") from None
+    return array
+
+
+def _not_finished(folder: Path) -> UserError:
+    if partial_path(folder).exists():
+        return UserError(
+            f"{folder}: only half written, since lamina prepare was interrupted or still runs; run it again."
+        )
+    if folder.exists():
+        return UserError(f"{folder}: no {FILE}, so not a store or only half of one; delete it and run lamina prepare.")
+    return UserError(f"{folder}: no such store; make it with lamina prepare.")

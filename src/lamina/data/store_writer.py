@@ -1,0 +1,229 @@
+"""Writing a store: streamed to a hidden neighbour folder, which takes the store's name when everything is on disk.
+
+One process writes at a time: it holds a lock on the hidden folder. A killed process leaves that folder behind,
+unlocked; the next one empties it. Any failure to write removes it and changes nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from lamina.data.atomic import sync_folder
+from lamina.data.manifest import FILE, FieldRecord, FileRecord, Manifest, SplitRecord, hash_file
+from lamina.data.store import Store, offset_path, partial_path, token_path
+from lamina.errors import UserError
+
+
+class ArrayWriter:
+    """A one-dimensional .npy file that grows at its end."""
+
+    def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.dtype = dtype
+        self.length = 0
+        self._handle = path.open("wb")
+        self._write_header()
+
+    def append(self, values: np.ndarray) -> None:
+        self._handle.write(np.ascontiguousarray(values, self.dtype).data)
+        self.length += len(values)
+
+    def close(self) -> None:
+        """Enter the final length; numpy leaves room for it in the header."""
+        start = self._handle.tell() - self.length * self.dtype.itemsize
+        self._handle.seek(0)
+        self._write_header()
+        assert self._handle.tell() == start
+        self._handle.flush()
+        os.fsync(self._handle.fileno())
+        self._handle.close()
+
+    def abandon(self) -> None:
+        """Close without a care for the content: on a full disk even closing fails."""
+        with suppress(OSError):
+            self._handle.close()
+
+    def _write_header(self) -> None:
+        header = {"descr": npy.dtype_to_descr(self.dtype), "fortran_order": False, "shape": (self.length,)}
+        npy.write_array_header_1_0(self._handle, header)
+
+
+class FieldWriter:
+    """The two arrays of one field, and its sums."""
+
+    def __init__(self, folder: Path, split: str, field: str, dtype: np.dtype[Any]) -> None:
+        self._tokens = ArrayWriter(token_path(folder, split, field), dtype)
+        self._offsets = ArrayWriter(offset_path(folder, split, field), np.dtype(np.int64))
+        self._offsets.append(np.zeros(1, np.int64))
+        self._longest = 0
+        self.words = self.characters = self.truncated = 0
+
+    def append(self, flat: np.ndarray, lengths: np.ndarray) -> None:
+        self._offsets.append(self._tokens.length + np.cumsum(lengths))
+        self._tokens.append(flat)
+        self._longest = max(self._longest, int(lengths.max(initial=0)))
+
+    def close(self) -> FieldRecord:
+        self._tokens.close()
+        self._offsets.close()
+        return FieldRecord(
+            dtype=self._tokens.dtype.name,
+            tokens=self._tokens.length,
+            longest=self._longest,
+            words=self.words,
+            characters=self.characters,
+            truncated=self.truncated,
+        )
+
+    def abandon(self) -> None:
+        self._tokens.abandon()
+        self._offsets.abandon()
+
+
+class SplitWriter:
+    """The fields of one split, growing together."""
+
+    def __init__(self, folder: Path, name: str, dtypes: Mapping[str, np.dtype[Any]]) -> None:
+        self.fields = {field: FieldWriter(folder, name, field, dtype) for field, dtype in dtypes.items()}
+        self.examples = 0
+
+    def append(self, sequences: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
+        """Append examples: for every field the flat tokens and the lengths."""
+        counts = {len(lengths) for _, lengths in sequences.values()}
+        assert len(counts) == 1
+        assert sequences.keys() == self.fields.keys()
+        for field, (flat, lengths) in sequences.items():
+            self.fields[field].append(flat, lengths)
+        self.examples += counts.pop()
+
+    def close(self, dropped: Mapping[str, int], repaired: Mapping[str, int]) -> SplitRecord:
+        fields = {field: writer.close() for field, writer in self.fields.items()}
+        return SplitRecord(examples=self.examples, fields=fields, dropped=dict(dropped), repaired=dict(repaired))
+
+    def abandon(self) -> None:
+        for field in self.fields.values():
+            field.abandon()
+
+
+class StoreWriter:
+    """A store in the making; a context that leaves a finished store or nothing."""
+
+    def __init__(self, folder: str | Path, replace: bool = False) -> None:
+        self._target = Path(os.path.abspath(folder))
+        self._old = self._target.with_name(f".{self._target.name}.lamina-replaced")
+        self._replace = replace
+        self._lock = -1
+        self._splits: list[SplitWriter] = []
+        self.folder = partial_path(self._target)
+
+    def __enter__(self) -> StoreWriter:
+        try:
+            self._claim()
+            try:
+                self._recover()
+                self._refuse_to_overwrite()
+            except BaseException:
+                self._abandon()
+                raise
+        except OSError as error:
+            raise self._explain(error) from error
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None:
+            os.close(self._lock)
+        else:
+            self._abandon()
+        if isinstance(error, OSError):
+            raise self._explain(error) from error
+
+    def split(self, name: str, dtypes: Mapping[str, np.dtype[Any]]) -> SplitWriter:
+        self._splits.append(SplitWriter(self.folder, name, dtypes))
+        return self._splits[-1]
+
+    def write(self, name: str, content: bytes) -> None:
+        """A small file beside the arrays."""
+        with (self.folder / name).open("wb") as handle:
+            handle.write(content)
+            handle.flush()
+            os.fsync(handle.fileno())
+
+    def finish(self, **about: Any) -> Store:
+        """Hash every file, write the manifest with `about` (its other parts), and give the store its name."""
+        files = sorted(path for path in self.folder.rglob("*") if path.is_file())
+        records = {
+            path.relative_to(self.folder).as_posix(): FileRecord(bytes=path.stat().st_size, sha256=hash_file(path))
+            for path in files
+        }
+        self.write(FILE, Manifest(files=records, **about).dump())
+        for folder in (*(path for path in self.folder.rglob("*") if path.is_dir()), self.folder):
+            sync_folder(folder)
+        self._publish()
+        return Store.open(self._target)
+
+    def _publish(self) -> None:
+        self._refuse_to_overwrite()
+        if self._target.exists():
+            self._target.rename(self._old)
+        self.folder.rename(self._target)
+        sync_folder(self._target.parent)
+        shutil.rmtree(self._old, ignore_errors=True)
+
+    def _recover(self) -> None:
+        """Undo what a process killed inside `_publish` left: the old store without its name, or beside the new one."""
+        if self._old.exists() and not self._target.exists():
+            self._old.rename(self._target)
+        shutil.rmtree(self._old, ignore_errors=True)
+
+    def _abandon(self) -> None:
+        for split in self._splits:
+            split.abandon()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):
+            self._recover()
+        os.close(self._lock)
+
+    def _refuse_to_overwrite(self) -> None:
+        if not self._target.exists() or (self._target.is_dir() and not any(self._target.iterdir())):
+            return
+        if not (self._target / FILE).is_file():
+            raise UserError(f"{self._target}: exists and is not a finished store; delete it or choose another output.")
+        if not self._replace:
+            raise UserError(
+                f"{self._target}: there is a store already; choose another output, or replace it (--replace)."
+            )
+
+    def _claim(self) -> None:
+        """Lock the hidden folder and empty it of what a killed process left."""
+        import fcntl
+
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            self.folder.mkdir(exist_ok=True)
+            self._lock = os.open(self.folder, os.O_RDONLY)
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(self._lock)
+                raise UserError(f"{self._target}: another lamina prepare is writing this store; wait for it.") from None
+            # Between our open and our lock its previous owner may have finished and renamed the folder away.
+            if self.folder.exists() and os.path.samestat(os.fstat(self._lock), os.stat(self.folder)):
+                break
+            os.close(self._lock)
+        for left in self.folder.iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+    def _explain(self, error: OSError) -> UserError:
+        return UserError(
+            f"{self._target}: the store could not be written ({error.strerror or error}). Nothing is left behind; make "
+            f"room or choose another output, and run lamina prepare again."
+        )

@@ -1,0 +1,31 @@
+"""The same sentences in two of the languages: the embedded counterpart of a parallel corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from lamina.data.synthetic.chance import chance
+from lamina.data.synthetic.composer import Composer
+from lamina.data.synthetic.grammar import grammar
+from lamina.data.synthetic.meaning import Sentence, content_words
+from lamina.data.synthetic.splits import check_split, split_of
+
+
+def translation_pairs(
+    split: str, count: int, *, seed: int = 0, source: str = "marn", target: str = "tuvo"
+) -> Iterator[tuple[str, str]]:
+    """`count` pairs of sentences. Each is the other's only translation, up to rare ambiguities of structure."""
+    check_split(split)
+    say_source, say_target = grammar(source).sentence, grammar(target).sentence
+    for sentence in islice(_sentences(split, seed), count):
+        yield say_source(sentence), say_target(sentence)
+
+
+def _sentences(split: str, seed: int) -> Iterator[Sentence]:
+    """All sentences of a split, without end. Languages do not matter here: a meaning is in one split in all of them."""
+    composer = Composer(chance("translation", split, seed))
+    while True:
+        sentence = composer.sentence()
+        if split_of(content_words(sentence)) == split:
+            yield sentence

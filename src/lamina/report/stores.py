@@ -1,0 +1,81 @@
+"""Preparing data, as a person sees it: a progress bar, a table of what went in, and what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lamina.config import read_values, words_to_values
+from lamina.data.catalogue import SOURCES
+from lamina.data.prepare import prepare, summarise
+from lamina.data.prepare_options import PrepareOptions
+from lamina.data.progress import progress_bar
+from lamina.data.sources import describe, find_source, source_options
+from lamina.data.store import Store
+from lamina.errors import UserError
+
+
+def show_sources() -> None:
+    """The named data sets."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("set", no_wrap=True, style="cyan")
+    table.add_column("what it is")
+    for name, source in SOURCES.items():
+        table.add_row(name, Text(source.title))
+    console = Console()
+    console.print(table)
+    console.print("\nWhere one comes from: [cyan]lamina prepare wmt14-en-de --show[/]", highlight=False)
+
+
+def show_source(name: str) -> None:
+    Console().print(Text(describe(name)), soft_wrap=True)
+
+
+def prepare_and_show(what: str, words: Sequence[str], chosen: Mapping[str, Any], *, list_dropped: bool) -> None:
+    """Prepare a named set or what a TOML file says, then show what the store holds."""
+    options = _options(what, words, chosen)
+    with progress_bar() as progress:
+        store = prepare(options, progress)
+    _show_store(store, Console())
+    if list_dropped:
+        _show_dropped(store)
+
+
+def _options(what: str, words: Sequence[str], chosen: Mapping[str, Any]) -> PrepareOptions:
+    if what.endswith(".toml"):
+        return PrepareOptions.read({**read_values(what, words), **chosen}, where=what)
+    find_source(what)
+    changes = {**words_to_values(words), **chosen}
+    if "output" not in changes:
+        raise UserError(f"say where the store goes: lamina prepare {what} --output data/{what}")
+    folder, output = changes.pop("folder", "."), changes.pop("output")
+    return source_options(what, folder, output, **changes)
+
+
+def _show_store(store: Store, console: Console) -> None:
+    summary = summarise(store)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("split", style="cyan")
+    for heading in ("examples", "tokens", "left out", "repaired"):
+        table.add_column(heading, justify="right")
+    for name, record in summary["splits"].items():
+        tokens = " + ".join(f"{field['tokens']:,}" for field in record["fields"].values())
+        left_out = ", ".join(f"{count:,} {reason}" for reason, count in record["dropped"].items())
+        repaired = ", ".join(f"{count:,} {reason}" for reason, count in record["repaired"].items())
+        table.add_row(name, f"{record['examples']:,}", tokens, left_out or "–", repaired or "–")
+    console.print(table)
+    sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(summary["vocabulary"].values()))
+    console.print(f"\nVocabulary: {sizes}. Store: {store.folder}", highlight=False, soft_wrap=True)
+
+
+def _show_dropped(store: Store) -> None:
+    """One line each: split, file, line, reason."""
+    for split, reasons in store.dropped().items():
+        for reason, files in reasons.items():
+            for file, lines in files.items():
+                for line in lines:
+                    print(f"{split}\t{file}\t{line}\t{reason}")

@@ -1,0 +1,1 @@
+"""Training: schedules, optimisers, and the run folder with its checkpoints."""

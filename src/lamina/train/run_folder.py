@@ -1,0 +1,109 @@
+"""The run folder: what training writes, and everything that draws or compares only reads.
+
+    runs/<name>/
+      config.toml  status.json  metrics.jsonl  samples.txt  tokenizer.json
+      checkpoints/step-00001000/ …  latest, best -> …
+      diagnosis/
+
+Looking at a run folder changes nothing in it; whoever writes claims it first.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import ValidationError
+
+from lamina.data.atomic import sync_folder, write_file
+from lamina.errors import UserError
+from lamina.options import Options
+from lamina.train.json_lines import JsonLines
+from lamina.train.lock import Lock
+
+State = Literal["running", "finished", "failed", "stopped"]
+
+
+class Status(Options):
+    """How a run stands."""
+
+    state: State
+    """`failed` is a result, a run that diverged; `stopped` one that was interrupted and can be resumed. A run that is
+    `running` though nobody holds its lock was killed."""
+    step: int
+    """The last step done."""
+    reason: str = ""
+    """Why it failed or stopped."""
+    started: str
+    """When it was first started; ISO 8601, UTC."""
+    updated: str
+    """When this was written."""
+
+
+class RunFolder:
+    """The files of a run."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.config = self.path / "config.toml"
+        self.tokenizer = self.path / "tokenizer.json"
+        self.samples = self.path / "samples.txt"
+        self.checkpoints = self.path / "checkpoints"
+        self.diagnosis = self.path / "diagnosis"
+        self.metrics = JsonLines(self.path / "metrics.jsonl")
+        self._status = self.path / "status.json"
+        self._lock = Lock(self.path / ".lock")
+
+    def claim(self) -> Self:
+        """Make the folder if need be, and keep every other process from writing to it until this one ends."""
+        try:
+            self.checkpoints.mkdir(parents=True, exist_ok=True)
+            self.diagnosis.mkdir(exist_ok=True)
+            for folder in (self.path, self.path.parent):
+                sync_folder(folder)
+            self._lock.acquire()
+        except OSError as error:
+            raise UserError(f"{self.path}: no run folder can be made there ({error.strerror}).") from error
+        return self
+
+    def release(self) -> None:
+        self.metrics.close()
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def store_config(self, text: str) -> None:
+        self._write(self.config, text)
+
+    def set_status(self, state: State, step: int, reason: str = "") -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        before = self.status()
+        status = Status(state=state, step=step, reason=reason, started=before.started if before else now, updated=now)
+        self._write(self._status, status.model_dump_json(indent=1) + "\n")
+
+    def status(self) -> Status | None:
+        """How the run stands; None if it never started."""
+        try:
+            return Status.model_validate_json(self._status.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError:
+            raise UserError(f"{self._status}: damaged, or not Lamina's; delete it.") from None
+
+    def add_samples(self, text: str) -> None:
+        """Append to samples.txt."""
+        assert self._lock.held
+        try:
+            with self.samples.open("a", encoding="utf-8") as handle:
+                handle.write(text)
+        except OSError as error:
+            raise UserError(f"{self.samples}: cannot be written ({error.strerror}); make room and resume.") from error
+
+    def _write(self, path: Path, text: str) -> None:
+        assert self._lock.held, "claim the run folder before writing to it"
+        write_file(path, text.encode())

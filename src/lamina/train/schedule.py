@@ -1,0 +1,121 @@
+"""The learning rate as a pure function of the step t, counted from 1: peak × warm-up × decay.
+
+| name                     | decay                                                             | from              |
+| ------------------------ | ----------------------------------------------------------------- | ----------------- |
+| `inverse-root`           | √(D / max(t, D)), D ≥ T                                           | Xiong eq. 1       |
+| `linear`                 | from 1 at the end of the warm-up to 0 at the last step            | ResiDual, Admin   |
+| `constant`               | 1                                                                 | Xiong fig. 6      |
+| `step`                   | 1, and a factor after some epochs                                 | Xiong 4.1, IWSLT  |
+| `step-then-inverse-root` | 1 to the end of an epoch, its step t₆; then √(t₆ / t)             | Xiong 4.1, WMT    |
+| `t-fixup`                | √(D / (D + t)), no warm-up                                        | Huang et al. 2020 |
+
+The warm-up is t / T up to step T: T = 1 means none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from lamina.errors import UserError
+from lamina.options import Options
+
+Schedule = Callable[[int], float]
+"""The learning rate of a step."""
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class ScheduleOptions(Options):
+    name: Literal["inverse-root", "linear", "constant", "step", "step-then-inverse-root", "t-fixup"] = "inverse-root"
+    """How the learning rate falls."""
+    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 5e-4
+    """The highest rate."""
+    warmup_steps: Count | None = None
+    """The step at which the rate has climbed to its highest; 1 means no warm-up. By default 4,000 for `inverse-root`
+    and `linear`, none for the others."""
+    decay_steps: Count | None = None
+    """The D of `inverse-root` (where the rate begins to fall; by default where the warm-up ends) and of `t-fixup`
+    (4,000 by default)."""
+    constant_epochs: Count | None = None
+    """Epochs before the rate falls: by default 7 for `step` (Xiong: at the 8th), 6 for `step-then-inverse-root`."""
+    factor: Annotated[float, Field(gt=0, le=1)] = 0.1
+    """What `step` multiplies the rate by."""
+
+    @property
+    def warmup(self) -> int:
+        return self.warmup_steps or (4000 if self.name in ("inverse-root", "linear") else 1)
+
+    @property
+    def decay(self) -> int:
+        return self.decay_steps or (4000 if self.name == "t-fixup" else self.warmup)
+
+    @property
+    def constant(self) -> int:
+        return self.constant_epochs or (7 if self.name == "step" else 6)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.name == "t-fixup" and self.warmup > 1:
+            raise ValueError("the schedule 't-fixup' has no warm-up; leave warmup_steps out")
+        if self.name == "inverse-root" and self.decay < self.warmup:
+            raise ValueError(f"decay_steps must be at least warmup_steps, {self.warmup}, not {self.decay}")
+        return self
+
+
+def build_schedule(options: ScheduleOptions, *, total_steps: int, steps_per_epoch: int) -> Schedule:
+    """The rate of every step of a run of `total_steps`."""
+    decay = _decay(options, total_steps, steps_per_epoch)
+    return lambda step: options.learning_rate * warm_up(step, options.warmup) * decay(step)
+
+
+def _decay(options: ScheduleOptions, total_steps: int, steps_per_epoch: int) -> Schedule:
+    last_constant = options.constant * steps_per_epoch
+    match options.name:
+        case "inverse-root":
+            return partial(inverse_root, decay_steps=options.decay)
+        case "t-fixup":
+            return partial(t_fixup, decay_steps=options.decay)
+        case "constant":
+            return lambda step: 1.0
+        case "linear":
+            _ends_before(options.warmup, total_steps - 1, "the last step")
+            return partial(linear, first=options.warmup, last=total_steps)
+        case "step":
+            _ends_before(options.warmup, last_constant, "the rate falls")
+            return partial(step_down, last_constant=last_constant, factor=options.factor)
+        case "step-then-inverse-root":
+            _ends_before(options.warmup, last_constant, "the rate falls")
+            return partial(inverse_root, decay_steps=last_constant)
+
+
+def warm_up(step: int, steps: int) -> float:
+    return min(1.0, step / steps)
+
+
+def inverse_root(step: int, decay_steps: int) -> float:
+    return math.sqrt(decay_steps / max(step, decay_steps))
+
+
+def linear(step: int, first: int, last: int) -> float:
+    return min(1.0, max(0.0, (last - step) / (last - first)))
+
+
+def step_down(step: int, last_constant: int, factor: float) -> float:
+    return 1.0 if step <= last_constant else factor
+
+
+def t_fixup(step: int, decay_steps: int) -> float:
+    return math.sqrt(decay_steps / (decay_steps + step))
+
+
+def _ends_before(warmup: int, latest: int, what: str) -> None:
+    if warmup > latest:
+        raise UserError(
+            f"schedule: the warm-up of {warmup} steps must end by step {latest}, before {what}; "
+            f"set a smaller warmup_steps or train longer."
+        )

@@ -1,0 +1,357 @@
+"""The store: exact reading, and every way in which one can be half, foreign or changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lamina.data.manifest import FILE, Manifest, SourceRecord, hash_file, hash_json
+from lamina.data.store import DROPPED, Store
+from lamina.data.store_writer import StoreWriter
+from lamina.data.tokenizer import Tokenizer
+from lamina.data.vocabulary import VocabularyOptions
+from lamina.errors import UserError
+
+Sequences = list[list[int]]
+TOKENIZER = Tokenizer.train(["some text to learn from"] * 3, VocabularyOptions(size=280))
+
+
+def flat(sequences: Sequences) -> tuple[np.ndarray, np.ndarray]:
+    return np.concatenate([*map(np.array, sequences), []]).astype(np.int64), np.array([*map(len, sequences)], np.int64)
+
+
+def write_store(
+    folder: Path,
+    splits: dict[str, dict[str, Sequences]],
+    dtype: str = "uint16",
+    source: Path | None = None,
+    **options: Any,
+) -> Store:
+    sources = [SourceRecord(split="train", path=str(source), bytes=1, sha256=hash_file(source))] if source else []
+    with StoreWriter(folder, **options) as writer:
+        records = {}
+        for name, fields in splits.items():
+            split = writer.split(name, {field: np.dtype(dtype) for field in fields})
+            size = len(next(iter(fields.values())))
+            for start in range(0, size, 3):  # in pieces, as prepare does
+                split.append({field: flat(sequences[start : start + 3]) for field, sequences in fields.items()})
+            records[name] = split.close({"empty": 1}, {})
+        writer.write("tokenizer.json", TOKENIZER.json.encode())
+        writer.write(DROPPED, json.dumps({"train": {"empty": {"a.txt": [3]}}}).encode())
+        return writer.finish(
+            settings={"max_length": 5, "over_long": "skip"},
+            sources=sources,
+            labels=("no", "yes"),
+            tokenizers={"text": "tokenizer.json"},
+            splits=records,
+        )
+
+
+def small(folder: Path, **options: Any) -> Store:
+    sequences = [[7, 8, 9], [], [65535], [10, 11]]
+    return write_store(folder, {"train": {"text": sequences, "label": [[1], [0], [0], [1]]}}, **options)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    store = small(tmp_path / "store")
+    split = store["train"]
+    assert (store.splits, store.labels, split.fields, len(split)) == (("train",), ("no", "yes"), ("text", "label"), 4)
+    assert split.lengths("text").tolist() == [3, 0, 1, 2]
+    assert split.lengths("text").dtype == np.int64
+    assert [split.tokens("text", index).tolist() for index in range(-4, 4)] == [[7, 8, 9], [], [65535], [10, 11]] * 2
+    ids, lengths = split.gather("text", np.array([3, 0, 3, 1]))
+    assert (ids.tolist(), lengths.tolist(), ids.dtype) == ([10, 11, 7, 8, 9, 10, 11], [2, 3, 2, 0], np.int64)
+    assert split.gather("label", np.arange(4))[0].tolist() == [1, 0, 0, 1]
+    assert store.tokenizer().sha256 == store.tokenizer("text").sha256 == TOKENIZER.sha256
+    assert store.dropped() == {"train": {"empty": {"a.txt": [3]}}}
+    assert store.verify() == []
+
+
+def test_tokens_is_a_view_that_cannot_be_written(tmp_path: Path) -> None:
+    tokens = small(tmp_path / "store")["train"].tokens("text", 0)
+    assert tokens.base is not None
+    assert tokens.dtype == np.uint16
+    with pytest.raises(ValueError, match="read-only"):
+        tokens[0] = 1
+
+
+def test_large_vocabularies_take_four_bytes(tmp_path: Path) -> None:
+    store = write_store(tmp_path / "store", {"train": {"text": [[70_000, 1], [2]]}}, dtype="int32")
+    assert store["train"].tokens("text", 0).tolist() == [70_000, 1]
+    assert store["train"].tokens("text", 0).dtype == np.int32
+
+
+def test_asking_for_what_is_not_there(tmp_path: Path) -> None:
+    store = small(tmp_path / "store")
+    with pytest.raises(UserError, match="unknown split 'trian'; did you mean 'train'"):
+        store["trian"]
+    with pytest.raises(UserError, match="unknown field of split 'train' 'txt'; did you mean 'text'"):
+        store["train"].lengths("txt")
+    with pytest.raises(UserError, match="unknown text field"):
+        store.tokenizer("label")
+    with pytest.raises(IndexError):
+        store["train"].tokens("text", 4)
+    for index in (4, -1):
+        with pytest.raises(IndexError, match="4 examples"):
+            store["train"].gather("text", np.array([index]))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data(), st.lists(st.lists(st.integers(0, 65535), max_size=6), max_size=20))
+def test_gather_equals_a_loop(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, sequences: Sequences
+) -> None:
+    store = write_store(tmp_path_factory.mktemp("any") / "store", {"train": {"text": sequences}})
+    choice = st.lists(st.integers(0, len(sequences) - 1), max_size=30) if sequences else st.just([])
+    indices = data.draw(choice)
+    ids, lengths = store["train"].gather("text", np.array(indices, np.int64))
+    assert lengths.tolist() == [len(sequences[index]) for index in indices]
+    assert ids.tolist() == [token for index in indices for token in sequences[index]]
+    assert store["train"].lengths("text").tolist() == [len(sequence) for sequence in sequences]
+
+
+def test_sets_of_a_split(tmp_path: Path) -> None:
+    names = ("train/de-en", "train/fr-en", "test")
+    store = write_store(tmp_path / "store", {name: {"text": [[1]]} for name in names})
+    assert store.sets("train") == ("train/de-en", "train/fr-en")
+    assert store.sets("test") == ("test",)
+    assert store["train/fr-en"].tokens("text", 0).tolist() == [1]
+
+
+def test_gather_is_fast(tmp_path: Path) -> None:
+    generator = np.random.default_rng(1)
+    sequences = [generator.integers(0, 60_000, length).tolist() for length in generator.integers(5, 60, 3000)]
+    split = write_store(tmp_path / "store", {"train": {"text": sequences}})["train"]
+    batches = [generator.integers(0, len(split), 150) for _ in range(100)]
+    split.gather("text", batches[0])
+    start = time.perf_counter()
+    tokens = sum(len(split.gather("text", batch)[0]) for batch in batches)
+    assert tokens / (time.perf_counter() - start) > 1e6
+
+
+def flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 0x01
+    path.write_bytes(content)
+
+
+def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
+    """All bytes of the small files, headers of arrays included; a store of a few kilobytes."""
+    source = tmp_path / "source.txt"
+    source.write_text("the source\n")
+    original = tmp_path / "original"
+    small(original, source=source)
+    copy = tmp_path / "copy"
+    shutil.copytree(original, copy)
+    tested = 0
+    for path in [*(path for path in sorted(copy.rglob("*")) if path.is_file()), source]:
+        size = path.stat().st_size
+        step = 1 if path.suffix == ".npy" or path == source else max(1, size // 100)
+        for place in range(0, size, step):
+            before = path.read_bytes()
+            flip(path, place)
+            assert noticed(copy), f"{path}, byte {place}"
+            path.write_bytes(before)
+            tested += 1
+    assert not noticed(copy)
+    assert tested > 500
+
+
+def noticed(folder: Path) -> bool:
+    try:
+        return bool(Store.open(folder).verify())
+    except UserError:
+        return True
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change a manifest and seal it again, as an attacker or another version would."""
+    sealed = json.loads((folder / FILE).read_bytes())
+    change(sealed)
+    sealed["sha256"] = hash_json(sealed["manifest"])
+    (folder / FILE).write_text(json.dumps(sealed))
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda sealed: sealed.update(version=2), r"another version of Lamina \(found lamina-store 2.*lamina prepare"),
+        (lambda sealed: sealed.update(format="other"), r"another version of Lamina"),
+        (lambda sealed: sealed["manifest"].update(new=1), r"unknown option 'new'"),
+        (lambda sealed: sealed["manifest"].pop("splits"), r"manifest.json: splits"),
+        (lambda sealed: sealed["manifest"]["tokenizers"].update(text="../secret.json"), r"not a name inside the store"),
+        (
+            lambda sealed: sealed["manifest"]["files"].update({"/etc/x": {"bytes": 1, "sha256": ""}}),
+            r"not a name inside",
+        ),
+        (
+            lambda sealed: sealed["manifest"]["tokenizers"].update(text="other.json"),
+            r"tokenizer other.json is not among",
+        ),
+        (lambda sealed: sealed["manifest"]["files"].update({"gone": {"bytes": 1, "sha256": ""}}), r"gone: missing"),
+    ],
+)
+def test_foreign_manifests_are_refused(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None], complaint: str
+) -> None:
+    small(tmp_path / "store")
+    rewrite(tmp_path / "store", change)
+    with pytest.raises(UserError, match=complaint):
+        Store.open(tmp_path / "store")
+
+
+def test_settings_are_sealed(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    digest = small(folder).manifest.settings_sha256
+    content = (folder / FILE).read_text()
+    (folder / FILE).write_text(content.replace('"max_length": 5', '"max_length": 6'))
+    with pytest.raises(UserError, match="was changed after it was written"):
+        Store.open(folder)
+    (folder / FILE).write_text(content)
+    rewrite(folder, lambda sealed: sealed["manifest"]["settings"].update(max_length=6))
+    assert Manifest.load(folder).settings_sha256 != digest
+
+
+def test_half_stores_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    with pytest.raises(UserError, match="no such store; make it with lamina prepare"):
+        Store.open(folder)
+    small(folder)
+    tokens = folder / "train" / "text.tokens.npy"
+    tokens.write_bytes(tokens.read_bytes()[:-1])
+    with pytest.raises(UserError, match=r"text.tokens.npy: missing or of another size .* run lamina prepare again"):
+        Store.open(folder)
+    tokens.unlink()
+    with pytest.raises(UserError, match=r"text.tokens.npy: missing"):
+        Store.open(folder)
+    (folder / FILE).write_text('{"format": "lamina-st')
+    with pytest.raises(UserError, match=r"damaged.* Run lamina prepare again"):
+        Store.open(folder)
+    (folder / FILE).unlink()
+    with pytest.raises(UserError, match=r"only half of one; delete it and run lamina prepare"):
+        Store.open(folder)
+
+
+def test_arrays_that_disagree_with_the_manifest_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    small(folder)
+    offsets = folder / "train" / "text.offsets.npy"
+    np.save(offsets, np.array([0, 3, 3, 4, 7], np.int64))  # one token more than there is
+    with pytest.raises(UserError, match="arrays of train/text are damaged"):
+        Store.open(folder)["train"].lengths("text")
+    offsets.write_bytes(b"x" * offsets.stat().st_size)
+    with pytest.raises(UserError, match="not a sound array"):
+        Store.open(folder)["train"].lengths("text")
+
+
+def test_pickled_arrays_are_never_loaded(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    small(folder)
+    offsets = folder / "train" / "text.offsets.npy"
+    np.save(offsets, np.array([{"an": "object"}], object), allow_pickle=True)
+    size = offsets.stat().st_size
+    rewrite(folder, lambda sealed: sealed["manifest"]["files"]["train/text.offsets.npy"].update(bytes=size))
+    with pytest.raises(UserError, match="not a sound array"):
+        Store.open(folder)["train"].lengths("text")
+
+
+def test_a_changed_tokenizer_is_refused_when_asked_for(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    small(folder)
+    path = folder / "tokenizer.json"
+    path.write_text(path.read_text().replace("some", "same", 1).replace('"kind": "bpe"', '"kind": "bpf"'))
+    with pytest.raises(UserError, match="was changed after the store was made"):
+        Store.open(folder).tokenizer()
+
+
+def test_a_store_in_the_way_is_kept_unless_told_otherwise(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    small(folder)
+    with pytest.raises(UserError, match="there is a store already.*--replace"):
+        small(folder)
+    assert write_store(folder, {"test": {"text": [[5]]}}, replace=True).splits == ("test",)
+    other = tmp_path / "precious"
+    other.mkdir()
+    (other / "thesis.tex").write_text("years of work")
+    with pytest.raises(UserError, match="not a finished store; delete it or choose another"):
+        small(other, replace=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["precious", "store"]
+    (tmp_path / "empty").mkdir()
+    assert len(small(tmp_path / "empty")["train"]) == 4
+
+
+def test_only_one_process_writes(tmp_path: Path) -> None:
+    with StoreWriter(tmp_path / "store") as writer:
+        with pytest.raises(UserError, match="another lamina prepare is writing"):
+            small(tmp_path / "store")
+        with pytest.raises(UserError, match="only half written, since lamina prepare was interrupted or still runs"):
+            Store.open(tmp_path / "store")
+        assert writer.folder.is_dir()
+    shutil.rmtree(writer.folder)  # it left without finishing; nothing complained, nothing has the name
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_process_killed_between_the_two_renames_loses_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    small(folder)
+    os.rename(folder, tmp_path / ".store.lamina-replaced")
+    with pytest.raises(UserError, match="there is a store already"):  # the old one is back under its name
+        small(folder)
+    assert len(Store.open(folder)["train"]) == 4
+    shutil.copytree(folder, tmp_path / ".store.lamina-replaced")
+    write_store(folder, {"test": {"text": [[5]]}}, replace=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_what_appears_in_the_way_meanwhile_is_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+
+    def write_while_somebody_else_does() -> None:
+        with StoreWriter(folder, replace=True) as writer:
+            folder.mkdir()
+            (folder / "thesis.tex").write_text("years of work")
+            writer.finish(settings={}, sources=(), labels=(), tokenizers={}, splits={})
+
+    with pytest.raises(UserError, match="not a finished store"):
+        write_while_somebody_else_does()
+    assert (folder / "thesis.tex").read_text() == "years of work"
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_a_failed_replacement_puts_the_old_store_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "store"
+    old = small(folder)
+    rename = Path.rename
+
+    def fail_for_the_new_one(self: Path, target: Path) -> Path:
+        if self.name.endswith("partial"):
+            raise OSError(28, "No space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail_for_the_new_one)
+    with pytest.raises(UserError, match="No space left"):
+        write_store(folder, {"test": {"text": [[5]]}}, replace=True)
+    assert Store.open(folder).manifest == old.manifest
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_a_failure_while_writing_leaves_nothing(tmp_path: Path) -> None:
+    def write_a_part() -> None:
+        with StoreWriter(tmp_path / "store") as writer:
+            split = writer.split("train", {"text": np.dtype(np.uint16)})
+            split.append({"text": flat([[1, 2]])})
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_a_part()
+    assert list(tmp_path.iterdir()) == []

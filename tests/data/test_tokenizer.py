@@ -1,0 +1,199 @@
+"""Tokenizers: exact round trips, special tokens that text cannot spell, the same vocabulary every time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lamina.data.sample import sample_evenly
+from lamina.data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer
+from lamina.data.vocabulary import Kind, VocabularyOptions
+from lamina.errors import UserError
+
+CORPUS = [
+    "Der Hund läuft schnell über die Brücke .",
+    "The dog runs quickly across the bridge .",
+    "<eos> <pad> <2de> <unk> [CLS] ##s spelled in text , and often : <eos> <2de> <eos>",
+    "日本語 и русский, ελληνικά; emoji 😀 👩‍👩‍👧",
+] * 30
+
+
+def train(kind: Kind = "bpe", size: int = 800, lower_case: bool = False, languages: tuple[str, ...] = ()) -> Tokenizer:
+    return Tokenizer.train(CORPUS, VocabularyOptions(kind=kind, size=size, lower_case=lower_case), languages)
+
+
+BPE = train(languages=("de", "en"))
+WORDPIECE = train("wordpiece")
+
+
+def random_text(generator: random.Random) -> str:
+    """Any scalar values: letters of all planes, controls, combining marks, and what looks like special tokens."""
+    pieces = []
+    for _ in range(generator.randrange(12)):
+        choice = generator.randrange(6)
+        if choice == 0:
+            pieces.append(generator.choice([*SPECIALS, "<2de>", "##", "Ġ", "\r", "\n", "\0", "\u2028", "  ", "\ufeff"]))
+        else:
+            top = (0x80, 0x800, 0x3000, 0x10000, 0x110000)[choice - 1]
+            codes = (generator.randrange(top) for _ in range(generator.randrange(8)))
+            pieces.append("".join(chr(code) for code in codes if not 0xD800 <= code < 0xE000))
+    return "".join(pieces)
+
+
+def test_ten_thousand_strings_come_back_exactly() -> None:
+    generator = random.Random(3)
+    texts = [random_text(generator) for _ in range(10_000)]
+    assert len(set(texts)) > 8_000
+    encoded = BPE.encode_batch(texts)
+    assert BPE.decode_batch(encoded) == texts
+    first_text = len(SPECIALS) + len(BPE.languages)
+    assert min(int(tokens.min()) for tokens in encoded if len(tokens)) >= first_text
+    assert max(int(tokens.max()) for tokens in encoded if len(tokens)) < len(BPE)
+
+
+@given(st.text())
+def test_any_string_comes_back_exactly(text: str) -> None:
+    assert BPE.decode(BPE.encode(text)) == text
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "word"])
+def test_special_tokens_spelled_in_text_are_text(kind: Kind) -> None:
+    tokenizer = train(kind, languages=("de",))
+    spelled = "<eos> <pad> <2de>"
+    tokens = tokenizer.encode(spelled)
+    assert min(tokens) >= len(SPECIALS) + 1
+    assert tokenizer.decode(tokens).replace(" ", "") == spelled.replace(" ", "")
+    assert tokenizer.decode([BOS, *tokens, EOS, PAD, tokenizer.tag("de")]) == tokenizer.decode(tokens)
+
+
+def test_numbers_of_special_tokens_and_tags() -> None:
+    assert [BPE.name(number) for number in range(9)] == [*SPECIALS, "<2de>", "<2en>"]
+    assert (BPE.tag("de"), BPE.tag("en")) == (7, 8)
+    with pytest.raises(UserError, match="unknown language 'dee'; did you mean 'de'"):
+        BPE.tag("dee")
+    with pytest.raises(UserError, match="token 9999"):
+        BPE.name(9999)
+
+
+@settings(max_examples=200)
+@given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"], exclude_characters="\ufffd")))
+def test_nothing_is_unknown_to_wordpiece(text: str) -> None:
+    tokens = WORDPIECE.encode(text)
+    assert UNK not in tokens
+    assert "".join(WORDPIECE.decode(tokens).split()) == "".join(text.split())
+
+
+def test_wordpiece_cuts_endless_words_between_characters() -> None:
+    word = "ก" * 333
+    assert WORDPIECE.decode(WORDPIECE.encode(word)).replace(" ", "") == word
+
+
+def test_lower_case() -> None:
+    assert train(lower_case=True).decode(train(lower_case=True).encode("ÜBER Straße")) == "über straße"
+    uncased = train("wordpiece", lower_case=True)
+    assert uncased.decode(uncased.encode("ÜBER die Brücke")) == "uber die brucke"
+
+
+def test_words_have_unknowns_and_wikitext_spells_them() -> None:
+    words = train("word", size=0)
+    assert words.decode(words.encode("The  dog unheard of <unk>")) == "The dog <unk> <unk> <unk>"
+    assert words.encode("unheard")[0] == UNK == words.encode("<unk>")[0]
+    distinct = {word for line in CORPUS for word in line.split()} - {"<unk>"}
+    assert len(words) == len(SPECIALS) + len(distinct)
+    assert len(train("word", size=20)) == 20
+
+
+def test_sizes_are_exact_and_too_small_ones_refused() -> None:
+    assert len(Tokenizer.train(CORPUS, VocabularyOptions(size=300))) == 300
+    assert len(Tokenizer.train(CORPUS, VocabularyOptions(kind="wordpiece", size=560))) == 560
+    for kind, least in (("bpe", 263), ("wordpiece", 519)):
+        assert len(train(kind, least)) == least  # type: ignore[arg-type]
+        with pytest.raises(UserError, match=f"at least {least}"):
+            train(kind, least - 1)  # type: ignore[arg-type]
+
+
+def test_empty_input() -> None:
+    assert BPE.encode("") == []
+    assert BPE.decode([]) == ""
+    assert BPE.encode_batch([]) == []
+    flat, lengths = BPE.encode_flat(["", "a", ""])
+    assert lengths.tolist() == [0, 1, 0]
+    assert flat.dtype == np.int64
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "word"])
+def test_training_is_repeatable_on_any_number_of_threads(kind: Kind) -> None:
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from test_tokenizer import train\n"
+        "print(train(sys.argv[2]).sha256)"
+    )
+    hashes = {train(kind).sha256}
+    for threads in ("1", "3"):
+        environment = os.environ | {"RAYON_NUM_THREADS": threads, "PYTHONHASHSEED": threads}
+        command = [sys.executable, "-c", program, str(Path(__file__).parent), kind]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        hashes.add(done.stdout.strip())
+    assert len(hashes) == 1
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "word"])
+def test_saved_and_loaded_it_is_the_same(tmp_path: Path, kind: Kind) -> None:
+    tokenizer = train(kind, lower_case=True, languages=("de",))
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(path)
+    loaded = Tokenizer.load(path)
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == tokenizer.sha256 == loaded.sha256
+    assert loaded.encode(CORPUS[0]) == tokenizer.encode(CORPUS[0])
+    assert (loaded.kind, loaded.lower_case, loaded.languages, len(loaded)) == (kind, True, ("de",), len(tokenizer))
+    assert [path.name for path in tmp_path.iterdir()] == ["tokenizer.json"]
+
+
+def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    good = json.loads(BPE.json)
+    bad: list[tuple[object, str]] = [
+        ([], "not a Lamina tokenizer"),
+        ({"model": {}}, "not a Lamina tokenizer"),
+        ({**good, "version": 2}, "version 1"),
+        ({**good, "kind": "bpee"}, "kind"),
+        ({**good, "extra": 1}, "unknown option 'extra'"),
+        ({**good, "vocabulary": [*good["vocabulary"], good["vocabulary"][0]]}, "names a token twice"),
+        ({**good, "vocabulary": []}, "empty"),
+        ({**good, "merges": [["never", "seen"]]}, "joins what is not in the vocabulary"),
+    ]
+    for content, complaint in bad:
+        path.write_text(json.dumps(content))
+        with pytest.raises(UserError, match=complaint):
+            Tokenizer.load(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match="not a Lamina tokenizer"):
+        Tokenizer.load(path)
+    with pytest.raises(UserError, match="no such tokenizer"):
+        Tokenizer.load(tmp_path / "none.json")
+
+
+@given(st.integers(0, 300), st.integers(1, 50), st.integers(10, 500))
+def test_a_sample_is_bounded_even_and_whole(count: int, length: int, bound: int) -> None:
+    stream = [(f"s{number}".ljust(length, "x"), f"t{number}".ljust(length, "x")) for number in range(count)]
+    sample = list(sample_evenly(stream, bound))
+    pairs = list(zip(sample[::2], sample[1::2], strict=True))
+    assert sum(map(len, sample)) <= max(bound, 2 * max(length, 4))
+    places = [stream.index(pair) for pair in pairs]
+    steps = set(np.diff(places).tolist())
+    assert len(steps) <= 1
+    if count:
+        assert places[0] == 0
+        assert count - places[-1] <= next(iter(steps), count)
+    if sum(map(len, (text for pair in stream for text in pair))) <= bound:
+        assert len(pairs) == count

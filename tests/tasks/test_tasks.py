@@ -1,0 +1,313 @@
+"""The tasks on the embedded languages: what a batch is, which loss, which metric."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from lamina import Transformer, UserError
+from lamina.data.order import OrderOptions
+from lamina.data.packed import PackedField
+from lamina.data.prepare import prepare
+from lamina.data.sources import source_options
+from lamina.data.store import Store
+from lamina.data.tokenizer import BOS, CLS, EOS, MASK, SEP
+from lamina.tasks import TASKS, build_task
+from lamina.tasks.base import Inputs, Task
+
+SMALL = {"model_dim": 32, "feed_forward_dim": 64, "num_heads": 2, "num_layers": 2, "dropout": 0.0}
+SETS = {
+    "translation": {"train": ["translation:300"], "valid": ["translation:30"]},
+    "multilingual-translation": {
+        split: {pair: [f"translation/{pair}:{count}"] for pair, count in pairs.items()}
+        for split, pairs in {
+            "train": {"marn-tuvo": 200, "marn-selu": 50},
+            "valid": {"marn-tuvo": 12, "marn-selu": 9},
+        }.items()
+    },
+    "summarisation": {"train": ["headlines:200"], "valid": ["headlines:20"]},
+    "language-modelling": {"train": ["text:60"], "valid": ["text:12"]},
+    "masked-language-modelling": {"train": ["text:60"], "valid": ["text:12"]},
+    "classification": {"train": ["paraphrases:200"], "valid": ["paraphrases:40"]},
+}
+ORDER = OrderOptions(max_tokens=300)
+every_task = pytest.mark.parametrize("name", TASKS)
+
+
+@cache
+def store_of(name: str, folder: Path) -> Store:
+    chosen = {"format": "embedded", "tokenizer": {"size": 600}, "test": (), **SETS[name]}
+    return prepare(source_options("embedded-text", ".", str(folder / name), **chosen))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("stores")
+
+
+def task_of(name: str, folder: Path, **options: Any) -> Any:
+    if name == "language-modelling":
+        options = {"block_length": 64} | options
+    if name == "masked-language-modelling":
+        options = {"block_length": 40} | options
+    return build_task(name, store_of(name, folder), options)
+
+
+def model_for(task: Task, **changes: Any) -> Transformer:
+    torch.manual_seed(1)
+    return Transformer.build(task.model_options(SMALL | changes))
+
+
+def first_inputs(task: Task, seed: int | None = None) -> Inputs:
+    return task.inputs(task.batches("train", ORDER).batch(0, 0), seed=seed)
+
+
+def rows(ids: torch.Tensor, lengths: np.ndarray) -> list[list[int]]:
+    return [row.tolist() for row in PackedField(ids.numpy(), lengths).sequences()]
+
+
+@every_task
+def test_a_few_steps_bring_the_loss_down(name: str, folder: Path) -> None:
+    task = task_of(name, folder)
+    model = model_for(task)
+    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    before = task.total_losses(model, "valid")
+    batches = task.batches("train", ORDER).forever()
+    for _ in range(40):
+        losses = task.losses(model.train(), task.inputs(next(batches), seed=1))
+        optimiser.zero_grad()
+        (losses.smoothed / losses.count).backward()
+        optimiser.step()
+    after = task.total_losses(model, "valid")
+    assert before.count == after.count > 0
+    factor = 1.01 if name == "classification" else 0.9  # what these pairs ask for takes longer to learn
+    assert after.likelihood < factor * before.likelihood
+
+
+@every_task
+def test_losses_add_up_over_any_split_of_the_batch(name: str, folder: Path) -> None:
+    """One process or several, one pass or accumulation: the same sums over the same true labels."""
+    torch.set_default_dtype(torch.float64)
+    try:
+        task = task_of(name, folder)
+        model = model_for(task)
+        whole = task.losses(model, first_inputs(task))
+        shares = [
+            task.losses(model, task.inputs(task.batches("train", ORDER, rank=rank, processes=3).batch(0, 0)))
+            for rank in range(3)
+        ]
+        assert sum(share.count for share in shares) == whole.count
+        torch.testing.assert_close(sum(share.smoothed for share in shares), whole.smoothed, atol=1e-9, rtol=1e-10)
+        torch.testing.assert_close(sum(share.likelihood for share in shares), whole.likelihood, atol=1e-9, rtol=1e-10)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@every_task
+def test_noise_is_the_same_however_many_processes_share_a_batch(name: str, folder: Path) -> None:
+    noisy = {} if name in ("masked-language-modelling", "classification") else {"word_dropout": 0.3}
+    task = task_of(name, folder, **noisy)
+
+    def tokens(inputs: Inputs) -> list[list[int]]:
+        field = "source" if "source" in inputs.tensors else "tokens"
+        lengths = inputs.lengths["source_lengths" if field == "source" else "lengths"]
+        return rows(inputs.tensors[field], lengths)
+
+    batches = task.batches("train", ORDER)
+    one = tokens(task.inputs(batches.batch(2, 1), seed=5))
+    two = [
+        row
+        for rank in range(2)
+        for row in tokens(task.inputs(task.batches("train", ORDER, rank=rank, processes=2).batch(2, 1), seed=5))
+    ]
+    assert sorted(one) == sorted(two)
+    if noisy:
+        assert one != tokens(task.inputs(batches.batch(2, 1))), "noise is for training only"
+        assert one == tokens(task.inputs(batches.batch(2, 1), seed=5))
+        assert one != tokens(task.inputs(batches.batch(2, 1), seed=6))
+
+
+@every_task
+def test_evaluation_gives_the_metric_that_decides(name: str, folder: Path) -> None:
+    task = task_of(name, folder)
+    found = task.evaluate(model_for(task), "valid")
+    assert task.metric in found
+    assert all(np.isfinite(value) for value in found.values())
+    assert {"loss", "nll"} <= set(found)
+
+
+@every_task
+def test_the_task_decides_about_its_model(name: str, folder: Path) -> None:
+    task = task_of(name, folder)
+    options = task.model_options({**SMALL, "vocab_size": 7, "kind": "decoder", "residual": "b2t"})
+    assert options.residual == "b2t"
+    assert options.vocab_size == len(task.store.tokenizer())
+    assert options.kind == {"language-modelling": "decoder"}.get(name, options.kind)
+    with pytest.raises(UserError, match=r"model: unknown option 'dropuot'; did you mean 'dropout'"):
+        task.model_options({"dropuot": 0.1})
+
+
+def test_translation_has_its_ends_in_place(folder: Path) -> None:
+    task = task_of("translation", folder)
+    batch = task.batches("train", ORDER).batch(0, 0)
+    inputs = task.inputs(batch)
+    sources = rows(inputs.tensors["source"], inputs.lengths["source_lengths"])
+    targets = rows(inputs.tensors["target"], inputs.lengths["target_lengths"])
+    labels = rows(inputs.labels, inputs.lengths["target_lengths"])
+    for plain, source in zip(batch["source"].sequences(), sources, strict=True):
+        assert source == [*plain, EOS]
+    for plain, target, label in zip(batch["target"].sequences(), targets, labels, strict=True):
+        assert target == [BOS, *plain]
+        assert label == [*plain, EOS]
+    assert inputs.count == sum(map(len, labels))
+    assert sum(max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)) <= 300
+
+
+@pytest.mark.parametrize(("name", "perfect"), [("translation", "bleu"), ("summarisation", "rougeL")])
+def test_perfect_outputs_get_a_perfect_score(
+    name: str, perfect: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = task_of(name, folder)
+    answers = {
+        (*task.store["valid"].tokens("source", at), EOS): task.store["valid"].tokens("target", at).tolist()
+        for at in range(len(task.store["valid"]))
+    }
+
+    def oracle(model: object, source: torch.Tensor, lengths: np.ndarray, **options: Any) -> list[list[int]]:
+        return [answers[tuple(row)] for row in rows(source, lengths)]
+
+    monkeypatch.setattr("lamina.tasks.sequence_to_sequence.decode_greedily", oracle)
+    assert task.evaluate(model_for(task), "valid")[perfect] == pytest.approx(100)
+
+
+def test_multilingual_goes_both_ways_with_a_tag_for_the_target(folder: Path) -> None:
+    task = task_of("multilingual-translation", folder)
+    tokenizer = task.store.tokenizer()
+    assert task.centre == "marn"
+    assert [(each.source, each.target) for each in task.directions("train")] == [
+        ("marn", "tuvo"),
+        ("tuvo", "marn"),
+        ("marn", "selu"),
+        ("selu", "marn"),
+    ]
+    forwards, backwards, *_ = task.directions("train")
+    joined = task.examples("train")
+    assert np.array_equal(joined.tokens("source", 3), forwards.split.tokens("source", 3))
+    assert np.array_equal(joined.tokens("source", 200 + 3), backwards.split.tokens("target", 3))
+    inputs = first_inputs(task)
+    starts = [row[0] for row in rows(inputs.tensors["source"], inputs.lengths["source_lengths"])]
+    assert set(starts) <= {tokenizer.tag(language) for language in ("marn", "tuvo", "selu")}
+    found = task.evaluate(model_for(task), "valid")
+    names = ["marn-tuvo", "tuvo-marn", "marn-selu", "selu-marn"]
+    scores = [found[f"bleu {name}"] for name in names]
+    assert found["EX"] == pytest.approx((scores[0] + scores[2]) / 2)
+    assert found["XE"] == pytest.approx((scores[1] + scores[3]) / 2)
+    assert found["bleu"] == pytest.approx(sum(scores) / 4)
+
+
+def test_temperature_draws_small_pairs_more_often(folder: Path) -> None:
+    shares = {}
+    for temperature in (1.0, 100.0):
+        task = task_of("multilingual-translation", folder, temperature=temperature)
+        drawn = np.concatenate(task.plan("train", ORDER).epoch(0)[:])
+        shares[temperature] = float((drawn >= 400).mean())
+    assert shares[1.0] == pytest.approx(0.2, abs=0.01)
+    assert shares[100.0] == pytest.approx(0.5, abs=0.02)
+
+
+def test_language_model_scores_every_token_once_with_and_without_context(folder: Path) -> None:
+    totals = {}
+    for context in (0, 40):
+        task = task_of("language-modelling", folder, context=context)
+        totals[context] = sum(inputs.count for _, inputs in task.every_batch(model_for(task), "valid", 300))
+    split = task.store["valid"]
+    assert totals[0] == totals[40] == int(split.lengths("text").sum()) + len(split)
+
+
+def test_language_model_perplexity_by_hand(folder: Path) -> None:
+    task = task_of("language-modelling", folder, block_length=10_000)
+    model, split = model_for(task).eval(), task.store["valid"]
+    stream = [EOS]
+    for at in range(len(split)):
+        stream += [*split.tokens("text", at).tolist(), EOS]
+    with torch.no_grad():
+        scores = model(torch.tensor([stream[:-1]]))[0].log_softmax(-1)
+    likelihood = -scores.gather(1, torch.tensor(stream[1:])[:, None]).sum().item()
+    found = task.evaluate(model, "valid")
+    assert found["nll"] == pytest.approx(likelihood / (len(stream) - 1), rel=1e-4)
+    texts = task.store.tokenizer().decode_batch(split.tokens("text", at) for at in range(len(split)))
+    words = sum(len(text.split()) + 1 for text in texts)
+    assert found["perplexity per word"] == pytest.approx(np.exp(likelihood / words), rel=1e-3)
+
+
+def test_masking_hides_the_right_share_and_is_fixed_for_validation(folder: Path) -> None:
+    task = task_of("masked-language-modelling", folder)
+    specials = range(len(task.store.tokenizer().specials))
+    hidden = words = masks = 0
+    for batch in task.batches("train", ORDER).epoch(0):
+        inputs = task.inputs(batch, seed=3)
+        tokens, only = inputs.tensors["tokens"], inputs.tensors["only"]
+        for row in rows(tokens, inputs.lengths["lengths"]):
+            assert (row[0], row[-1]) == (CLS, SEP)
+        assert not set(inputs.labels.tolist()) & set(specials)
+        hidden += inputs.count
+        masks += int((tokens[only] == MASK).sum())
+        words += int((batch["target"].ids >= len(specials)).sum())
+    assert hidden / words == pytest.approx(0.15, abs=0.02)
+    assert masks / hidden == pytest.approx(0.8, abs=0.05)
+
+    first, again = (task.inputs(task.batches("valid", ORDER).batch(0, 0)) for _ in range(2))
+    assert torch.equal(first.tensors["tokens"], again.tensors["tokens"])
+
+
+def test_classification_joins_the_two_sentences(folder: Path) -> None:
+    task = task_of("classification", folder)
+    batch = task.batches("train", ORDER).batch(0, 0)
+    inputs = task.inputs(batch)
+    segments = rows(inputs.tensors["segments"], inputs.lengths["lengths"])
+    whole = rows(inputs.tensors["tokens"], inputs.lengths["lengths"])
+    parts = zip(batch["first"].sequences(), batch["second"].sequences(), whole, segments, strict=True)
+    for first, second, row, segment in parts:
+        assert row == [CLS, *first, SEP, *second, SEP]
+        assert segment == [0] * (len(first) + 2) + [1] * (len(second) + 1)
+    assert inputs.labels.tolist() == batch["label"].ids.tolist()
+    assert set(task.store.labels) == {"no", "yes"}
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "options", "message"),
+    [
+        (
+            "translation",
+            "language-modelling",
+            {},
+            "task 'translation' reads the field 'source', but the store has text",
+        ),
+        ("classification", "translation", {}, "reads the field 'first'"),
+        ("multilingual-translation", "translation", {}, "not named like a pair of languages"),
+        ("translation", "translation", {"label_smothing": 0.1}, "did you mean 'label_smoothing'"),
+        ("translation", "translation", {"bleu": "blue"}, "unknown value 'blue'; did you mean 'bleu'"),
+        ("language-modelling", "language-modelling", {"block_length": 8, "context": 8}, "shorter than block_length"),
+        ("multilingual-translation", "multilingual-translation", {"centre": "tuv"}, "did you mean 'tuvo'"),
+        ("translatoin", "translation", {}, "unknown task 'translatoin'; did you mean 'translation'"),
+    ],
+)
+def test_mistakes(name: str, of: str, options: dict[str, Any], message: str, folder: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        build_task(name, store_of(of, folder), options)
+
+
+@every_task
+def test_calibration_takes_the_tasks_first_batch(name: str, folder: Path) -> None:
+    task = task_of(name, folder)
+    model = model_for(task, residual="admin")
+    inputs = first_inputs(task)
+    with pytest.raises(UserError, match="ω is not set"):
+        task.losses(model, inputs)
+    task.calibrate(model, inputs)
+    assert task.losses(model, inputs).smoothed.isfinite()
