@@ -10,6 +10,8 @@ import typer
 
 from lamina.errors import UserError
 
+REQUEUE = 75  # the run was interrupted and can be resumed: a scheduler should start it again
+
 app = typer.Typer(
     name="lamina",
     help="Train deep Transformers whose residual connections you choose, and measure why they do or do not train.",
@@ -68,6 +70,72 @@ def prepare(
         given = {"output": output, "folder": folder, "replace": replace or None}
         chosen = {name: value for name, value in given.items() if value is not None}
         prepare_and_show(what, changes or [], chosen, list_dropped=dropped)
+
+
+@app.command(
+    epilog="Examples: lamina train configs/smoke/translation.toml · lamina train own.toml model.residual=b2t "
+    "train.steps=2000 --folder runs/b2t · lamina train runs/b2t (goes on where it was)"
+)
+def train(
+    config: Annotated[str, typer.Argument(help="A TOML file, or the folder of a run to go on with.")],
+    changes: Annotated[list[str] | None, typer.Argument(help="Options to override, as key=value.")] = None,
+    folder: Annotated[str | None, typer.Option(help="The run folder; by default runs/ and the file's name.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Go on though config or data have changed.")] = False,
+) -> None:
+    """Train a model, or go on with a run that was interrupted."""
+    from lamina.report.runs import show_run
+    from lamina.train.runs import read_config, summarise_run
+    from lamina.train.runs import train as train_run
+
+    is_run = Path(config).is_dir()
+    path = folder or (config if is_run else f"runs/{Path(config).stem}")
+    status = train_run(read_config(config, changes or []), path, force=force)
+    show_run(summarise_run(path))
+    if status.state == "stopped":
+        sys.exit(REQUEUE)
+    if status.state == "failed":
+        sys.exit(3)
+
+
+@app.command(epilog="Example: lamina evaluate runs/b2t --split test --checkpoint average")
+def evaluate(
+    run: Annotated[str, typer.Argument(help="A run folder.")],
+    split: Annotated[str, typer.Option(help="The split to evaluate on.")] = "valid",
+    checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = "best",
+) -> None:
+    """Measure a trained model with the metrics of its task."""
+    from lamina.report.runs import show_scores
+    from lamina.train.runs import evaluate as evaluate_run
+
+    show_scores(evaluate_run(run, split, checkpoint))
+
+
+@app.command(epilog="Example: lamina average runs/b2t --last 10")
+def average(
+    run: Annotated[str, typer.Argument(help="A run folder.")],
+    last: Annotated[int, typer.Option(min=1, help="How many of the last checkpoints.")] = 5,
+) -> None:
+    """Average the weights of a run's last checkpoints."""
+    from lamina.train.runs import average_run
+
+    typer.echo(f"{average_run(run, last)}: use it with lamina evaluate {run} --checkpoint average")
+
+
+@app.command(epilog="Example: lamina compare configs/smoke/translation.toml --residual post-ln,pre-ln,b2t")
+def compare(
+    config: Annotated[str, typer.Argument(help="A TOML file.")],
+    residual: Annotated[str, typer.Option(help="The schemes, separated by commas.")],
+    changes: Annotated[list[str] | None, typer.Argument(help="Options to override, as key=value.")] = None,
+    folder: Annotated[str | None, typer.Option(help="Where the runs go; by default runs/ and the file's name.")] = None,
+) -> None:
+    """Train the same model under several schemes, one after the other, and put them side by side."""
+    from lamina.report.runs import show_comparison
+    from lamina.train.compare import compare_schemes
+    from lamina.train.runs import summarise_run
+
+    path = Path(folder or f"runs/{Path(config).stem}")
+    runs = compare_schemes(config, changes or [], residual.split(","), path)
+    show_comparison([summarise_run(run) for run in runs])
 
 
 @app.command(epilog="Example: lamina demo --folder /tmp/demo")

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lamina.data.batches import Batch, Batches
@@ -36,6 +38,10 @@ class Inputs:
     """Per label, where not all count: the repeated context of a language model's evaluation."""
     count: int = 0
     """True labels: what the loss of the global batch is averaged over."""
+
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self.tensors.values())).device
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -67,8 +73,12 @@ class Task:
         """What a user may set."""
 
     name: ClassVar[str]
+    embedded: ClassVar[str]
+    """The named set of embedded text that serves it by default."""
     fields: ClassVar[tuple[str, ...]]
     """The fields of the store that it reads."""
+    predicted: ClassVar[str]
+    """The field whose tokens, or labels, it predicts."""
     metric: ClassVar[str]
     """The number that decides which checkpoint is best."""
     higher_is_better: ClassVar[bool]
@@ -131,12 +141,37 @@ class Task:
         """The task's metrics on a split, all examples once."""
         raise NotImplementedError
 
+    def samples(self, model: nn.Module, split: str, count: int) -> list[str]:
+        """A few outputs of the model beside what they should be; nothing where the task generates no text."""
+        return []
+
     def every_batch(self, model: nn.Module, split: str, max_tokens: int) -> Iterator[tuple[Batch, Inputs]]:
         """All examples of a split once, by size, without noise, where the model is."""
         device = next(model.parameters()).device
         order = OrderOptions(max_tokens=max_tokens, shuffle=False, oversize="alone")
         for batch in self.batches(split, order).epoch(0):
             yield batch, self.inputs(batch).to(device)
+
+    def unigram_likelihood(self, split: str) -> float:
+        """The mean negative log-likelihood of what is predicted, where only the frequency of each label is known.
+
+        Counts are those of the training split, one added to each.
+        """
+        size = max(
+            len(self.store.labels), *(len(self.store.tokenizer(name)) for name in self.store.manifest.tokenizers)
+        )
+        train, held_out = self._frequencies("train", size), self._frequencies(split, size)
+        probabilities = (train + 1) / (train + 1).sum()
+        return float(-(held_out * np.log(probabilities)).sum() / held_out.sum())
+
+    def _frequencies(self, split: str, size: int) -> NDArray[np.float64]:
+        found = np.zeros(size)
+        for name in self.store.sets(split):
+            part = self.store[name]
+            for first in range(0, len(part), 8192):
+                ids, _ = part.gather(self.predicted, np.arange(first, min(first + 8192, len(part))))
+                found += np.bincount(ids, minlength=size)
+        return found
 
     @torch.no_grad()
     def total_losses(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> Losses:

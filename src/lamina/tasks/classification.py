@@ -28,7 +28,9 @@ class Classification(Task):
         pass
 
     name = "classification"
+    embedded = "embedded-paraphrases"
     fields = ("first", "second", "label")
+    predicted = "label"
     metric = "accuracy"
     higher_is_better = True
     options: Options

@@ -34,7 +34,9 @@ class MaskedLanguageModelling(Task):
         """The share of words that are hidden."""
 
     name = "masked-language-modelling"
+    embedded = "embedded-text"
     fields = ("text",)
+    predicted = "text"
     metric = "nll"
     higher_is_better = False
     options: Options

@@ -41,6 +41,7 @@ class MultilingualTranslation(SequenceToSequence):
         every pair."""
 
     name = "multilingual-translation"
+    embedded = "embedded-multilingual"
     metric = "bleu"
     options: Options
 

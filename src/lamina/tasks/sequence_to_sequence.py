@@ -16,6 +16,7 @@ from torch import nn
 from lamina.data.batches import Batch
 from lamina.data.examples import Examples, example_sizes
 from lamina.data.noise import drop_words
+from lamina.data.order import OrderOptions
 from lamina.data.packed import Integers, PackedField, append, prepend
 from lamina.data.tokenizer import BOS, EOS, PAD, UNK
 from lamina.generate.greedy import decode_greedily
@@ -38,6 +39,7 @@ class SequenceOptions(TaskOptions):
 
 class SequenceToSequence(Task):
     fields = ("source", "target")
+    predicted = "target"
     higher_is_better = True
     options: SequenceOptions
 
@@ -87,9 +89,7 @@ class SequenceToSequence(Task):
         tokenizer, count = self.store.tokenizer("target"), len(self.examples(split))
         hypotheses, references = [""] * count, [""] * count
         for batch, inputs in self.every_batch(model, split, max_tokens):
-            lengths = inputs.lengths["source_lengths"]
-            limits = np.ceil(lengths * self.options.length_factor).astype(int) + self.options.length_margin
-            outputs = decode_greedily(model, inputs.tensors["source"], lengths, bos=BOS, eos=EOS, max_length=limits)
+            outputs = self._decode(model, inputs)
             texts, correct = tokenizer.decode_batch(outputs), tokenizer.decode_batch(batch["target"].sequences())
             for example, text, reference in zip(batch.examples, texts, correct, strict=True):
                 hypotheses[example], references[example] = text, reference
@@ -99,6 +99,29 @@ class SequenceToSequence(Task):
         assert isinstance(model, EncoderDecoder)
         hypotheses, references = self.generate(model, split, max_tokens)
         return loss_metrics(self.total_losses(model, split, max_tokens)) | self.score(hypotheses, references)
+
+    def samples(self, model: nn.Module, split: str, count: int) -> list[str]:
+        assert isinstance(model, EncoderDecoder)
+        device = next(model.parameters()).device
+        batches = self.batches(split, OrderOptions(max_tokens=1, shuffle=False, oversize="alone"))
+        last = len(batches.plan.epoch(0)) - 1
+        shown: list[str] = []
+        for index in np.linspace(0, last, count).astype(int).tolist():
+            batch = batches.batch(0, index)
+            inputs = self.inputs(batch).to(device)
+            output = self._decode(model, inputs)[0]
+            source, target = self.store.tokenizer("source"), self.store.tokenizer("target")
+            shown += [
+                f"source: {source.decode(batch['source'].ids)}",
+                f"target: {target.decode(batch['target'].ids)}",
+                f"output: {target.decode(output)}",
+            ]
+        return shown
+
+    def _decode(self, model: EncoderDecoder, inputs: Inputs) -> list[list[int]]:
+        lengths = inputs.lengths["source_lengths"]
+        limits = np.ceil(lengths * self.options.length_factor).astype(int) + self.options.length_margin
+        return decode_greedily(model, inputs.tensors["source"], lengths, bos=BOS, eos=EOS, max_length=limits)
 
     def score(self, hypotheses: list[str], references: list[str]) -> dict[str, float]:
         """The task's own metrics."""

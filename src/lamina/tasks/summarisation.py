@@ -12,6 +12,7 @@ class Summarisation(SequenceToSequence):
         """Generated text may be this many times as long as its source …"""
 
     name = "summarisation"
+    embedded = "embedded-headlines"
     metric = "rougeL"
     options: Options
 

@@ -12,6 +12,7 @@ class Translation(SequenceToSequence):
         """`bleu` for plain text, `bleu-tok` where the text is tokenised and lower-cased already."""
 
     name = "translation"
+    embedded = "embedded-translation"
     metric = "bleu"
     options: Options
 

@@ -1,17 +1,18 @@
 """Pairs of sentences that say the same or do not, such that counting words does not tell which.
 
-The second sentence is always rearranged. In half of the pairs it has exactly the words of the first: those that do not
-say the same had two nouns change places. In the other half one word is replaced, by its synonym or by another word.
+The second sentence is always rearranged. Half of the pairs have two clauses of which one is denied; if they do not say
+the same, it is the other one in the second sentence. In a quarter, two nouns or adjectives changed places. In the last
+quarter a word was replaced, by its synonym or by another word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import combinations, islice
 
 from lamina.data.synthetic.chance import chance, fair_labels, pick
-from lamina.data.synthetic.composer import Composer
+from lamina.data.synthetic.composer import COMPLEMENTED, LINKS, Composer
 from lamina.data.synthetic.grammar import Grammar, grammar
 from lamina.data.synthetic.lexicon import lexicon
 from lamina.data.synthetic.meaning import Sentence, content_words
@@ -27,30 +28,51 @@ def paraphrase_pairs(
     speaker, draw = grammar(language), chance("paraphrases", split, seed)
     composer = Composer(draw)
     for label in islice(fair_labels(draw), count):
-        make = _exchange if draw() < 0.5 else _replace
+        make = pick(draw, (_deny, _deny, _exchange, _replace))
         while (pair := make(composer, speaker, split, bool(label))) is None:
             pass
         yield speaker.sentence(pair[0]), speaker.sentence(pair[1]), label
 
 
-def _exchange(composer: Composer, speaker: Grammar, split: str, same: bool) -> tuple[Sentence, Sentence] | None:
-    """A sentence in which two nouns could change places unnoticed by who only counts words, and another order of it."""
-    first, second = _two_orders(composer, split)
-    for one, other in combinations(_free_nouns(first), 2):
+Pair = tuple[Sentence, Sentence] | None
+
+
+def _deny(composer: Composer, speaker: Grammar, split: str, same: bool) -> Pair:
+    """Two clauses, one of them denied."""
+
+    def compose() -> Sentence:
+        first, second = composer.clause(most=COMPLEMENTED), composer.clause(most=COMPLEMENTED)
+        denied = composer.draw() < 0.5
+        return Sentence(first._replace(negated=denied), pick(composer.draw, LINKS), second._replace(negated=not denied))
+
+    first, second = _two_orders(compose, composer, split)
+    return first, second if same else _other_denied(second)
+
+
+def _other_denied(sentence: Sentence) -> Sentence:
+    assert sentence.second is not None, "made of two clauses"
+    first, second = (clause._replace(negated=not clause.negated) for clause in (sentence.first, sentence.second))
+    return sentence._replace(first=first, second=second)
+
+
+def _exchange(composer: Composer, speaker: Grammar, split: str, same: bool) -> Pair:
+    """A clause in which two words could change places unnoticed by who only counts words."""
+    first, second = _two_orders(lambda: Sentence(composer.clause(most=COMPLEMENTED)), composer, split)
+    for one, other in combinations(_movable_words(first), 2):
         exchanged = reworded(second, {one: other, other: one})
         if _interchangeable(one, other, speaker) and _counts(speaker, exchanged) == _counts(speaker, second):
             return first, second if same else exchanged
     return None
 
 
-def _replace(composer: Composer, speaker: Grammar, split: str, same: bool) -> tuple[Sentence, Sentence] | None:
-    """A sentence and another order of it in which one word is replaced.
+def _replace(composer: Composer, speaker: Grammar, split: str, same: bool) -> Pair:
+    """A clause of which one word is replaced.
 
     Both the word and its replacement are any of four, two times two synonyms, with the same chances whether they are
     synonyms of each other or not: neither of them alone tells.
     """
     draw, quartets = composer.draw, _quartets(speaker.language.name)
-    first, second = _two_orders(composer, split)
+    first, second = _two_orders(lambda: Sentence(composer.clause(most=COMPLEMENTED)), composer, split)
     choices = [word for word in content_words(first) if word in quartets]
     if not choices:
         return None
@@ -63,25 +85,25 @@ def _replace(composer: Composer, speaker: Grammar, split: str, same: bool) -> tu
     return (first, second) if fits else None
 
 
-def _two_orders(composer: Composer, split: str) -> tuple[Sentence, Sentence]:
-    """A statement of the split that can be said in two ways, and both."""
+def _two_orders(compose: Callable[[], Sentence], composer: Composer, split: str) -> tuple[Sentence, Sentence]:
+    """A sentence of the split that can be said in two ways, and both."""
     while True:
-        sentence = composer.sentence()
-        if split_of(content_words(sentence)) == split and not sentence.question:
+        sentence = compose()
+        if split_of(content_words(sentence)) == split:
             other = rearranged(sentence, composer.draw)
             if other != sentence:
                 return sentence, other
 
 
-def _free_nouns(sentence: Sentence) -> list[int]:
-    """The nouns that mean the same beside any verb, each once."""
+def _movable_words(sentence: Sentence) -> list[int]:
+    """Adjectives, and the nouns that mean the same beside any verb, each once."""
     words = (lexicon().words[word] for word in content_words(sentence))
-    return list(dict.fromkeys(word.id for word in words if word.kind == "noun" and word.side is None))
+    return list(dict.fromkeys(word.id for word in words if word.kind in ("adjective", "noun") and word.side is None))
 
 
 def _interchangeable(one: int, other: int, speaker: Grammar) -> bool:
-    animate, gender = lexicon().animate, speaker.gender
-    return animate[one] == animate[other] and gender[one] == gender[other]
+    first, second = lexicon().words[one], lexicon().words[other]
+    return (first.kind, first.animate, speaker.gender[one]) == (second.kind, second.animate, speaker.gender[other])
 
 
 def _counts(speaker: Grammar, sentence: Sentence) -> list[str]:

@@ -1,0 +1,71 @@
+"""Runs on a terminal: how one ended, several side by side, the scores of an evaluation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What is worth telling of a run."""
+
+    name: str
+    state: str
+    reason: str
+    step: int
+    best_step: int | None
+    best_nll: float | None
+    final: Mapping[str, float]
+    """The task's metrics at the end."""
+
+
+def show_run(run: RunSummary) -> None:
+    """A summary at the end of a run."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"{run.name}: [bold]{run.state}[/] at step {run.step:,}" + (f": {run.reason}" if run.reason else ""))
+    if run.best_nll is not None:
+        perplexity = math.exp(min(700.0, run.best_nll))
+        console.print(f"best validation nll {run.best_nll:.4f} (perplexity {perplexity:.2f}) at step {run.best_step:,}")
+    if run.final:
+        console.print(_scores_table({"valid": run.final}))
+
+
+def show_comparison(runs: Sequence[RunSummary]) -> None:
+    """One row per run; a failed one says so, as the papers' tables do."""
+    metrics = list(dict.fromkeys(name for run in runs for name in run.final if name not in ("loss", "nll")))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("run", style="cyan", no_wrap=True)
+    for heading in ("steps", "best nll", *metrics):
+        table.add_column(heading, justify="right")
+    for run in runs:
+        best = "–" if run.best_nll is None else f"{run.best_nll:.4f}"
+        cells = [f"{run.final[name]:.2f}" if name in run.final else "–" for name in metrics]
+        if run.state != "finished":
+            cells = [f"[red]{run.state}[/]", *[""] * (len(metrics) - 1)] if metrics else []
+        table.add_row(run.name, f"{run.step:,}", best if metrics or run.state == "finished" else run.state, *cells)
+    console = Console(highlight=False)
+    console.print(table)
+    for run in runs:
+        if run.reason:
+            console.print(f"{run.name}: {run.reason}", soft_wrap=True)
+
+
+def show_scores(scores: Mapping[str, Mapping[str, float]]) -> None:
+    """The metrics of each set."""
+    Console(highlight=False).print(_scores_table(scores))
+
+
+def _scores_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("set", style="cyan")
+    names = list(dict.fromkeys(name for values in scores.values() for name in values))
+    for name in names:
+        table.add_column(name, justify="right")
+    for which, values in scores.items():
+        table.add_row(which, *(f"{values[name]:.4g}" if name in values else "–" for name in names))
+    return table

@@ -1,0 +1,106 @@
+"""A run's config: the options of every room it passes through, as one TOML file.
+
+task = "translation"
+[data]       store = "data/iwslt"
+[model]      preset = "iwslt", residual = "b2t"
+[optimiser]  [schedule]  [train]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from lamina.data.order import OrderOptions
+from lamina.errors import unknown
+from lamina.model.options import ModelOptions
+from lamina.model.presets import PRESETS
+from lamina.options import Options
+from lamina.tasks import TASKS
+from lamina.train.optimiser import OptimiserOptions
+from lamina.train.schedule import ScheduleOptions
+
+Count = Annotated[int, Field(ge=1)]
+Interval = Annotated[int, Field(ge=0)]
+
+
+class DataOptions(OrderOptions):
+    """Which examples, and how they make batches."""
+
+    store: str | None = None
+    """A folder made by `lamina prepare`. Without one, the task's embedded languages are prepared and used."""
+
+
+class TrainOptions(Options):
+    """How long, how exactly, and what is written down on the way."""
+
+    steps: Count = 1000
+    """Updates of the weights."""
+    accumulate: Count = 1
+    """Pieces that a process cuts its share of a batch into, to save memory. The update stays the same."""
+    clip: Annotated[float, Field(ge=0)] = 0.0
+    """The largest norm of the whole gradient; 0 for no limit."""
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """What matrices are multiplied in. `fp16` scales the loss so that small gradients survive."""
+    device: str = "auto"
+    """`cpu`, `cuda`, or `auto` for a GPU where there is one."""
+    threads: Interval = 0
+    """CPU threads; 0 leaves it to torch. Small models are fastest with 1."""
+    compile: bool = False
+    """Compile the layers with torch.compile."""
+    log_every: Count = 50
+    """Steps between lines of metrics.jsonl."""
+    validate_every: Interval = 500
+    """Steps between validations; 0 validates at the end only."""
+    save_every: Interval = 500
+    """Steps between checkpoints; 0 saves at the end only."""
+    keep: Annotated[int, Field(ge=2)] = 3
+    """How many of the last checkpoints stay, besides the best."""
+    patience: Interval = 0
+    """Validations without a better loss after which training stops; 0 never stops early."""
+    samples: Interval = 3
+    """Outputs of the model written to samples.txt at each validation, where the task generates text."""
+
+
+class RunConfig(Options):
+    seed: int = 1
+    """Decides start values, the order of examples, dropout and noise."""
+    task: str = "translation"
+    """What is learnt: translation, multilingual-translation, summarisation, language-modelling, …"""
+    task_options: dict[str, Any] = {}
+    """The task's own options."""
+    data: DataOptions = DataOptions()
+    """Where the examples come from."""
+    model: dict[str, Any] = {}
+    """The model's options; `preset` names a paper's size, which the others change."""
+    optimiser: OptimiserOptions = OptimiserOptions()
+    """The rule of the update."""
+    schedule: ScheduleOptions = ScheduleOptions()
+    """The learning rate, step by step."""
+    train: TrainOptions = TrainOptions()
+    """The course of the run."""
+
+    @field_validator("task")
+    @classmethod
+    def _known_task(cls, given: str) -> str:
+        if given not in TASKS:
+            raise unknown("task", given, TASKS)
+        return given
+
+    @field_validator("model")
+    @classmethod
+    def _known_options(cls, given: dict[str, Any]) -> dict[str, Any]:
+        for name in given:
+            if name != "preset" and name not in ModelOptions.model_fields:
+                raise unknown("option", name, ["preset", *ModelOptions.model_fields])
+        return given
+
+    def chosen_model(self) -> Mapping[str, Any]:
+        """The preset's sizes with the config's changes; the task completes them."""
+        chosen = dict(self.model)
+        name = chosen.pop("preset", None)
+        if name is not None and name not in PRESETS:
+            raise unknown("preset", name, PRESETS)
+        return (PRESETS[name] if name else {}) | chosen

@@ -1,0 +1,184 @@
+"""Runs as a whole: start or resume one, load one, evaluate it, average its checkpoints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lamina.config import read_values, to_toml
+from lamina.data.atomic import write_file
+from lamina.data.manifest import FILE as MANIFEST
+from lamina.data.manifest import hash_file
+from lamina.data.prepare import prepare
+from lamina.data.sources import source_options
+from lamina.data.store import Store
+from lamina.errors import UserError
+from lamina.model.transformer import Transformer
+from lamina.report.runs import RunSummary
+from lamina.tasks import TASKS, build_task
+from lamina.tasks.base import Task
+from lamina.train import checkpoint
+from lamina.train.average import average
+from lamina.train.config import RunConfig
+from lamina.train.display import Display
+from lamina.train.loop import Training
+from lamina.train.run_folder import RunFolder, Status
+from lamina.train.snapshot import Tensors, load_weights
+from lamina.train.world import World, join_world
+
+MAY_CHANGE = {"steps", "keep", "log_every", "samples", "threads", "device"}  # of [train], when a run is resumed
+
+
+def train(config: RunConfig, path: str | Path, *, force: bool = False, quiet: bool = False) -> Status:
+    """Start a run in the folder `path`, or go on with the one that is there."""
+    if config.train.threads:
+        torch.set_num_threads(config.train.threads)
+    with join_world(config.train.device) as world:
+        folder = RunFolder(path)
+        display = Display(quiet=quiet or not world.is_first)
+        if world.is_first:
+            folder.claim()
+        try:
+            return _train(config, folder, world, display, force)
+        finally:
+            folder.release()
+
+
+def _train(config: RunConfig, folder: RunFolder, world: World, display: Display, force: bool) -> Status:
+    if world.is_first:
+        _refuse_changed_config(config, folder, force)
+        store = _open_store(config, folder)
+        _refuse_changed_data(store, folder, force)
+        folder.store_config(to_toml(config))
+        folder.set_status("running", 0)
+    world.wait()
+    store = _open_store(config, folder)
+    training = Training(config, store, folder, world, display)
+    state, reason = training.run()
+    if world.is_first:
+        if state == "finished":
+            results = training.task.evaluate(training.model, "valid")
+            folder.metrics.append(training.step, {f"final_{name}": value for name, value in results.items()})
+        folder.set_status(state, training.step, reason)
+    world.wait()
+    status = folder.status()
+    assert status is not None
+    return status
+
+
+def summarise_run(path: str | Path) -> RunSummary:
+    """What a run folder says, whatever state it is in."""
+    folder = RunFolder(path)
+    status = folder.status()
+    if status is None:
+        raise UserError(f"{path}: not a run folder, or one that never started")
+    lines = list(folder.metrics.read())
+    validated = [(line["valid_nll"], line["step"]) for line in lines if line.get("valid_nll") is not None]
+    best_nll, best_step = min(validated, default=(None, None))
+    final = {
+        key.removeprefix("final_"): value for line in lines for key, value in line.items() if key.startswith("final_")
+    }
+    return RunSummary(folder.path.name, status.state, status.reason, status.step, best_step, best_nll, final)
+
+
+def read_config(path: str | Path, words: list[str]) -> RunConfig:
+    """A config file, or the one of a run folder, with overrides."""
+    path = Path(path)
+    file = path / "config.toml" if path.is_dir() else path
+    return RunConfig.read(read_values(file, words), where=str(file))
+
+
+def load(path: str | Path, which: str = "best") -> tuple[Task, Transformer]:
+    """The task and the trained model of a run: `best`, `latest`, `average` or `step-…`."""
+    folder = RunFolder(path)
+    if not folder.config.is_file():
+        raise UserError(f"{path}: not a run folder (no config.toml); train one with lamina train")
+    config = read_config(path, [])
+    task = build_task(config.task, _open_store(config, folder), config.task_options)
+    model = Transformer.build(task.model_options(config.chosen_model()))
+    load_weights(model, _weights(folder, which))
+    return task, model.eval()
+
+
+def _weights(folder: RunFolder, which: str) -> Tensors:
+    if which == "average":
+        from safetensors.torch import load_file
+
+        return load_file(_averaged(folder))
+    chosen = folder.checkpoints / which
+    if not chosen.exists() and which == "best":
+        chosen = folder.checkpoints / "latest"
+    if not chosen.exists():
+        there = [each.name for each in checkpoint.list_checkpoints(folder.checkpoints)]
+        raise UserError(f"{folder.path}: no checkpoint {which!r}; there are: {', '.join(there) or 'none'}")
+    return checkpoint.load_model(chosen)
+
+
+def evaluate(path: str | Path, split: str = "valid", which: str = "best") -> dict[str, dict[str, float]]:
+    """The task's metrics on each set of a split."""
+    task, model = load(path, which)
+    sets = [split] if task.name == "multilingual-translation" else task.store.sets(split)
+    if not sets:
+        raise UserError(f"{task.store.folder}: no split {split!r}; there are {', '.join(task.store.splits)}")
+    return {name: task.evaluate(model, name) for name in sets}
+
+
+def average_run(path: str | Path, count: int) -> Path:
+    """Average the weights of the last `count` checkpoints into the run folder."""
+    folder = RunFolder(path)
+    there = checkpoint.list_checkpoints(folder.checkpoints)
+    if len(there) < count:
+        raise UserError(f"{path}: {count} checkpoints asked for, but {len(there)} kept; train with train.keep={count}")
+    from safetensors.torch import save
+
+    target = _averaged(folder)
+    write_file(target, save(average(there[-count:])))
+    return target
+
+
+def _averaged(folder: RunFolder) -> Path:
+    return folder.path / "average.safetensors"
+
+
+def _open_store(config: RunConfig, folder: RunFolder) -> Store:
+    """The store of the config, or the task's embedded languages beside the run folder."""
+    if config.data.store is not None:
+        return Store.open(config.data.store)
+    name = TASKS[config.task].embedded
+    return prepare(source_options(name, ".", str(folder.path.parent / ".embedded" / name)))
+
+
+def _refuse_changed_config(config: RunConfig, folder: RunFolder, force: bool) -> None:
+    if not folder.config.is_file() or force:
+        return
+    before = RunConfig.read(read_values(folder.config), where=str(folder.config))
+    changes = list(_differences(before.model_dump(), config.model_dump()))
+    if changes:
+        listing = "".join(f"\n  {key}: was {old!r}, is {new!r}" for key, old, new in changes)
+        raise UserError(
+            f"{folder.path}: this run was started with another config:{listing}\n"
+            "Use another folder, undo the change, or go on all the same with --force"
+        )
+
+
+def _differences(before: dict[str, Any], after: dict[str, Any], prefix: str = "") -> Any:
+    for key in before.keys() | after.keys():
+        old, new = before.get(key), after.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _differences(old, new, f"{prefix}{key}.")
+        elif old != new and not (prefix == "train." and key in MAY_CHANGE):
+            yield f"{prefix}{key}", old, new
+
+
+def _refuse_changed_data(store: Store, folder: RunFolder, force: bool) -> None:
+    file = folder.path / "data.json"
+    seal = {"store": str(store.folder), "sha256": hash_file(store.folder / MANIFEST)}
+    if file.exists() and not force and json.loads(file.read_bytes())["sha256"] != seal["sha256"]:
+        raise UserError(
+            f"{folder.path}: the data is not what this run was started with: {store.folder} was prepared anew, from "
+            "other sources or settings. Use another folder, or go on all the same with --force"
+        )
+    write_file(file, json.dumps(seal, indent=1).encode())
