@@ -311,3 +311,17 @@ def test_calibration_takes_the_tasks_first_batch(name: str, folder: Path) -> Non
         task.losses(model, inputs)
     task.calibrate(model, inputs)
     assert task.losses(model, inputs).smoothed.isfinite()
+
+
+@every_task
+def test_the_unigram_bound_is_the_cross_entropy_of_counting(name: str, folder: Path) -> None:
+    task = task_of(name, folder)
+    labels = {"train": [], "valid": []}
+    for split, found in labels.items():
+        for part in task.store.sets(split):
+            for at in range(len(task.store[part])):
+                found += task.store[part].tokens(task.predicted, at).tolist() + ([task.end] if task.end else [])
+    vocabulary = len(task.store.tokenizer())
+    counts = np.bincount(labels["train"], minlength=vocabulary) + 1
+    expected = -np.log(counts / counts.sum())[labels["valid"]].mean()
+    assert task.unigram_likelihood("valid") == pytest.approx(expected)

@@ -79,6 +79,8 @@ class Task:
     """The fields of the store that it reads."""
     predicted: ClassVar[str]
     """The field whose tokens, or labels, it predicts."""
+    end: ClassVar[int | None] = None
+    """The token it predicts at the end of each sequence, if it does."""
     metric: ClassVar[str]
     """The number that decides which checkpoint is best."""
     higher_is_better: ClassVar[bool]
@@ -168,6 +170,8 @@ class Task:
         found = np.zeros(size)
         for name in self.store.sets(split):
             part = self.store[name]
+            if self.end is not None:
+                found[self.end] += len(part)
             for first in range(0, len(part), 8192):
                 ids, _ = part.gather(self.predicted, np.arange(first, min(first + 8192, len(part))))
                 found += np.bincount(ids, minlength=size)

@@ -47,6 +47,7 @@ class LanguageModelling(Task):
     embedded = "embedded-text"
     fields = ("text",)
     predicted = "text"
+    end = EOS
     metric = "perplexity"
     higher_is_better = False
     options: Options

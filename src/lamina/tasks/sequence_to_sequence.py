@@ -40,6 +40,7 @@ class SequenceOptions(TaskOptions):
 class SequenceToSequence(Task):
     fields = ("source", "target")
     predicted = "target"
+    end = EOS
     higher_is_better = True
     options: SequenceOptions
 

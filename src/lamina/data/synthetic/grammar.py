@@ -64,7 +64,7 @@ class Grammar:
 
     def _fronted(self, front: str) -> list[str]:
         order = self.language.main.split()
-        moved = [front, "finite"] if self.language.verb_second else [front]
+        moved = [front, "finite", "negation"] if self.language.verb_second else [front]
         return order if front == "subject" else moved + [part for part in order if part not in moved]
 
     def _asking(self) -> list[str]:

@@ -1,0 +1,263 @@
+"""The training loop: the same update however it is cut, exact resume, divergence as a result."""
+
+from __future__ import annotations
+
+import json
+import signal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from lamina import UserError, residual
+from lamina.data.prepare import prepare
+from lamina.data.sources import source_options
+from lamina.data.store import Store
+from lamina.tasks import TASKS
+from lamina.train import checkpoint
+from lamina.train.config import RunConfig
+from lamina.train.display import Display
+from lamina.train.loop import Training
+from lamina.train.run_folder import RunFolder
+from lamina.train.runs import average_run, evaluate, read_config, summarise_run, train
+from lamina.train.world import World
+
+SETS = {
+    "translation": "translation",
+    "summarisation": "headlines",
+    "language-modelling": "text",
+    "masked-language-modelling": "text",
+    "classification": "paraphrases",
+}
+TASK_OPTIONS: dict[str, dict[str, Any]] = {
+    "language-modelling": {"block_length": 32},
+    "masked-language-modelling": {"block_length": 32},
+    "translation": {"word_dropout": 0.1},
+}
+ALONE = World(0, 1, torch.device("cpu"))
+
+
+@cache
+def store_for(task: str, folder: Path) -> Store:
+    sizes = {"train": 80, "valid": 8}
+    if task == "multilingual-translation":
+        sets: dict[str, Any] = {
+            split: {pair: [f"translation/{pair}:{size}"] for pair in ("marn-tuvo", "marn-selu")}
+            for split, size in sizes.items()
+        }
+    else:
+        sets = {split: [f"{SETS[task]}:{size}"] for split, size in sizes.items()}
+    return prepare(source_options("embedded-text", ".", str(folder / task), test=(), tokenizer={"size": 400}, **sets))
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("stores")
+
+
+def config_for(task: str, stores: Path, **changes: Any) -> RunConfig:
+    values: dict[str, Any] = {
+        "task": task,
+        "task_options": TASK_OPTIONS.get(task, {}),
+        "data": {"store": str(store_for(task, stores).folder), "max_tokens": 200, "oversize": "alone"},
+        "model": {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2, "num_layers": 2, "residual": "post-ln"},
+        "schedule": {"learning_rate": 1e-3, "warmup_steps": 3},
+        "train": {"steps": 6, "validate_every": 0, "save_every": 2, "log_every": 1, "samples": 1},
+    }
+    for key, value in changes.items():
+        values[key] = values[key] | value if isinstance(value, dict) and key in values else value
+    return RunConfig.read(values, where="test")
+
+
+def weights(folder: Path, which: str = "latest") -> dict[str, torch.Tensor]:
+    return dict(checkpoint.load_model(folder / "checkpoints" / which))
+
+
+def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        assert torch.equal(value, other[name]), name
+
+
+def interrupted(config: RunConfig, folder: Path, after: int) -> None:
+    """Run until a signal comes in during step `after`."""
+    with RunFolder(folder).claim() as claimed:
+        training = Training(config, Store.open(config.data.store or ""), claimed, ALONE, Display(quiet=True))
+        update = training._update
+
+        def update_then_signal(pieces: Any) -> Any:
+            if training.step + 1 == after:
+                signal.raise_signal(signal.SIGTERM)
+            return update(pieces)
+
+        training._update = update_then_signal  # type: ignore[method-assign]
+        assert training.run()[0] == "stopped"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_interrupted_run_ends_with_the_same_weights_in_every_task(task: str, stores: Path, tmp_path: Path) -> None:
+    config = config_for(task, stores, model={"dropout": 0.2})
+    train(config, tmp_path / "whole", quiet=True)
+    for after in (1, 4):
+        interrupted(config, tmp_path / "parts", after)
+    assert train(config, tmp_path / "parts", quiet=True).state in ("finished", "failed")
+    assert_same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
+    whole, parts = (
+        [line for line in RunFolder(tmp_path / name).metrics.read() if "loss" in line] for name in ("whole", "parts")
+    )
+    assert [line["loss"] for line in whole] == [line["loss"] for line in parts]
+
+
+@pytest.mark.parametrize("name", residual.names())
+def test_an_interrupted_run_ends_with_the_same_weights_under_every_scheme(
+    name: str, stores: Path, tmp_path: Path
+) -> None:
+    config = config_for("translation", stores, model={"residual": name, "dropout": 0.2}, train={"steps": 4})
+    train(config, tmp_path / "whole", quiet=True)
+    interrupted(config, tmp_path / "parts", 3)
+    train(config, tmp_path / "parts", quiet=True)
+    assert_same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.usefixtures("float64")
+def test_accumulation_and_processes_leave_the_gradient_as_it_is(task: str, stores: Path, tmp_path: Path) -> None:
+    """One piece, many pieces, or the pieces of several processes added up: the same gradient, label smoothing on."""
+
+    def gradient(accumulate: int, rank: int = 0, size: int = 1) -> list[torch.Tensor]:
+        config = config_for(
+            task, stores, model={"dropout": 0.0}, data={"max_tokens": 600}, train={"accumulate": accumulate}
+        )
+        folder = RunFolder(tmp_path / "unused")
+        training = Training(config, store_for(task, stores), folder, ALONE, Display(quiet=True))
+        batches = [
+            training.task.batches("train", config.data, seed=1, rank=each, processes=size * accumulate)
+            for each in range(rank * accumulate, (rank + 1) * accumulate)
+        ]
+        shares = [each.batch(0, 0) for each in batches]
+        pieces = [training.task.inputs(share, seed=1) for share in shares if len(share)]
+        whole = training.task.inputs(training.task.batches("train", config.data, seed=1).batch(0, 0), seed=1)
+        training._backward(pieces, whole.count)
+        return [torch.zeros_like(p) if p.grad is None else p.grad for p in training.model.parameters()]
+
+    expected = gradient(1)
+    for accumulate in (3, 32):
+        for one, other in zip(gradient(accumulate), expected, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-10)
+    shared = [sum(parts) for parts in zip(gradient(2, 0, 2), gradient(2, 1, 2), strict=True)]
+    for one, other in zip(shared, expected, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", residual.names())
+def test_a_bad_number_stops_before_the_update_and_is_named(name: str, stores: Path, tmp_path: Path) -> None:
+    config = config_for("translation", stores, model={"residual": name})
+    with RunFolder(tmp_path / "run").claim() as folder:
+        training = Training(config, store_for("translation", stores), folder, ALONE, Display(quiet=True))
+        update = training._update
+
+        def poison(pieces: Any) -> Any:
+            if training.step == 2:
+                training.model.decoder.layers[1].sublayers[2].inner.weight.data[0, 0] = torch.nan
+                training.before = {key: value.clone() for key, value in training.model.state_dict().items()}
+            return update(pieces)
+
+        training._update = poison  # type: ignore[method-assign]
+        state, reason = training.run()
+        assert state == "failed"
+        assert "step 3" in reason
+        assert "decoder.layers.1.sublayers.2.inner" in reason
+        for key, value in training.before.items():
+            assert torch.equal(training.model.state_dict()[key].nan_to_num(7.0), value.nan_to_num(7.0)), key
+        report = json.loads((folder.diagnosis / "failure.json").read_text())
+        assert report["step"] == 3
+        assert report["examples"]
+
+
+def test_a_loss_that_stays_above_its_start_is_a_failure(stores: Path, tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"schedule": {"name": "constant", "learning_rate": 3.0}, "train": {"steps": 120}}
+    status = train(config_for("translation", stores, **changes), tmp_path / "run", quiet=True)
+    assert status.state == "failed"
+    assert "above its start" in status.reason
+    assert status.step < 120
+
+
+def test_a_model_that_only_counts_words_has_failed(stores: Path, tmp_path: Path) -> None:
+    status = train(config_for("translation", stores, train={"steps": 1}), tmp_path / "run", quiet=True)
+    assert status.state == "failed"
+    assert "not below a unigram model's" in status.reason
+
+
+def test_changed_config_and_data_are_refused_with_the_difference(stores: Path, tmp_path: Path) -> None:
+    config = config_for("translation", stores, train={"steps": 2})
+    train(config, tmp_path / "run", quiet=True)
+    changed = config_for("translation", stores, train={"steps": 2}, model={"dropout": 0.3})
+    with pytest.raises(UserError, match=r"model.dropout: was None, is 0.3"):
+        train(changed, tmp_path / "run", quiet=True)
+    longer = config_for("translation", stores, train={"steps": 3})
+    assert train(longer, tmp_path / "run", quiet=True).step == 3
+    seal = tmp_path / "run" / "data.json"
+    seal.write_text(json.dumps(json.loads(seal.read_text()) | {"sha256": "0" * 64}))
+    with pytest.raises(UserError, match="the data is not what this run was started with"):
+        train(longer, tmp_path / "run", quiet=True)
+    assert train(longer, tmp_path / "run", quiet=True, force=True).step == 3
+
+
+def test_evaluate_average_and_summary_of_a_run(stores: Path, tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"schedule": {"name": "constant", "learning_rate": 1e-2}}
+    changes["train"] = {"steps": 60, "save_every": 20, "validate_every": 30}
+    changes |= {"model": {"residual": "pre-ln", "model_dim": 32}, "data": {"max_tokens": 600}}
+    config = config_for("language-modelling", stores, **changes)
+    status = train(config, tmp_path / "run", quiet=True)
+    assert status.state == "finished", status.reason
+    summary = summarise_run(tmp_path / "run")
+    scores = evaluate(tmp_path / "run")
+    assert scores["valid"]["nll"] == pytest.approx(summary.best_nll, rel=1e-5)
+    assert summary.final["perplexity"] > 1
+    averaged = average_run(tmp_path / "run", 3)
+    assert averaged.exists()
+    assert evaluate(tmp_path / "run", which="average")["valid"]["nll"] > 0
+    assert read_config(tmp_path / "run", []) == config
+    with pytest.raises(UserError, match="9 checkpoints asked for, but 3 kept"):
+        average_run(tmp_path / "run", 9)
+    with pytest.raises(UserError, match="no checkpoint 'step-9'; there are: step-00000020"):
+        evaluate(tmp_path / "run", which="step-9")
+    with pytest.raises(UserError, match="no split 'tset'"):
+        evaluate(tmp_path / "run", split="tset")
+    with pytest.raises(UserError, match="not a run folder"):
+        evaluate(tmp_path)
+
+
+def test_patience_stops_early(stores: Path, tmp_path: Path) -> None:
+    changes = {"schedule": {"learning_rate": 1e-9}, "train": {"steps": 50, "validate_every": 1, "patience": 3}}
+    status = train(config_for("classification", stores, **changes), tmp_path / "run", quiet=True)
+    assert status.step < 50
+    assert "no better validation loss" in status.reason
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_low_precision_trains_and_resumes(precision: str, stores: Path, tmp_path: Path) -> None:
+    config = config_for("translation", stores, train={"precision": precision})
+    train(config, tmp_path / "whole", quiet=True)
+    interrupted(config, tmp_path / "parts", 3)
+    train(config, tmp_path / "parts", quiet=True)
+    assert_same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
+    first, *_, last = [line["nll"] for line in RunFolder(tmp_path / "whole").metrics.read() if "nll" in line]
+    assert last < first
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"task": "translatoin"}, "unknown task 'translatoin'; did you mean 'translation'"),
+        ({"model": {"residul": "b2t"}}, "unknown option 'residul'; did you mean 'residual'"),
+        ({"train": {"stesp": 3}}, "did you mean 'steps'"),
+        ({"schedule": {"name": "inverse"}}, "did you mean 'inverse-root'"),
+        ({"train": {"keep": 1}}, "keep: .*greater than or equal to 2"),
+    ],
+)
+def test_config_mistakes(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        RunConfig.read(values, where="own.toml")
