@@ -1,18 +1,17 @@
 """Pairs of sentences that say the same or do not, such that counting words does not tell which.
 
-The second sentence is always rearranged. Half of the pairs have two clauses of which one is denied; if they do not say
-the same, it is the other one in the second sentence. In a quarter, two nouns or adjectives changed places. In the last
-quarter a word was replaced, by its synonym or by another word.
+The second sentence is always rearranged. In one pair of three it has exactly the words of the first: if they do not say
+the same, two nouns or adjectives changed places. In the others, words are replaced, by synonyms or by other words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from itertools import combinations, islice
 
 from lamina.data.synthetic.chance import chance, fair_labels, pick
-from lamina.data.synthetic.composer import COMPLEMENTED, LINKS, Composer
+from lamina.data.synthetic.composer import COMPLEMENTED, Composer
 from lamina.data.synthetic.grammar import Grammar, grammar
 from lamina.data.synthetic.lexicon import lexicon
 from lamina.data.synthetic.meaning import Sentence, content_words
@@ -28,7 +27,7 @@ def paraphrase_pairs(
     speaker, draw = grammar(language), chance("paraphrases", split, seed)
     composer = Composer(draw)
     for label in islice(fair_labels(draw), count):
-        make = pick(draw, (_deny, _deny, _exchange, _replace))
+        make = _exchange if draw() < 0.33 else _replace
         while (pair := make(composer, speaker, split, bool(label))) is None:
             pass
         yield speaker.sentence(pair[0]), speaker.sentence(pair[1]), label
@@ -37,27 +36,9 @@ def paraphrase_pairs(
 Pair = tuple[Sentence, Sentence] | None
 
 
-def _deny(composer: Composer, speaker: Grammar, split: str, same: bool) -> Pair:
-    """Two clauses, one of them denied."""
-
-    def compose() -> Sentence:
-        first, second = composer.clause(most=COMPLEMENTED), composer.clause(most=COMPLEMENTED)
-        denied = composer.draw() < 0.5
-        return Sentence(first._replace(negated=denied), pick(composer.draw, LINKS), second._replace(negated=not denied))
-
-    first, second = _two_orders(compose, composer, split)
-    return first, second if same else _other_denied(second)
-
-
-def _other_denied(sentence: Sentence) -> Sentence:
-    assert sentence.second is not None, "made of two clauses"
-    first, second = (clause._replace(negated=not clause.negated) for clause in (sentence.first, sentence.second))
-    return sentence._replace(first=first, second=second)
-
-
 def _exchange(composer: Composer, speaker: Grammar, split: str, same: bool) -> Pair:
     """A clause in which two words could change places unnoticed by who only counts words."""
-    first, second = _two_orders(lambda: Sentence(composer.clause(most=COMPLEMENTED)), composer, split)
+    first, second = _two_orders(composer, split)
     for one, other in combinations(_movable_words(first), 2):
         exchanged = reworded(second, {one: other, other: one})
         if _interchangeable(one, other, speaker) and _counts(speaker, exchanged) == _counts(speaker, second):
@@ -66,29 +47,30 @@ def _exchange(composer: Composer, speaker: Grammar, split: str, same: bool) -> P
 
 
 def _replace(composer: Composer, speaker: Grammar, split: str, same: bool) -> Pair:
-    """A clause of which one word is replaced.
+    """A clause of which words are replaced: all that have synonyms, by these, or by words that are not synonyms.
 
     Both the word and its replacement are any of four, two times two synonyms, with the same chances whether they are
     synonyms of each other or not: neither of them alone tells.
     """
     draw, quartets = composer.draw, _quartets(speaker.language.name)
-    first, second = _two_orders(lambda: Sentence(composer.clause(most=COMPLEMENTED)), composer, split)
-    choices = [word for word in content_words(first) if word in quartets]
-    if not choices:
-        return None
-    word = pick(draw, choices)
-    synonyms, others = quartets[word] if draw() < 0.5 else quartets[word][::-1]
-    place = int(draw() < 0.5)
-    replacement = synonyms[1 - place] if same else pick(draw, others)
-    first, second = reworded(first, {word: synonyms[place]}), reworded(second, {word: replacement})
+    first, second = _two_orders(composer, split)
+    before: dict[int, int] = {}
+    after: dict[int, int] = {}
+    for word in content_words(first):
+        if word in quartets:
+            synonyms, others = quartets[word] if draw() < 0.5 else quartets[word][::-1]
+            place = int(draw() < 0.5)
+            before[word] = synonyms[place]
+            after[word] = synonyms[1 - place] if same else pick(draw, others)
+    first, second = reworded(first, before), reworded(second, after)
     fits = split_of(content_words(first)) == split == split_of(content_words(second))
-    return (first, second) if fits else None
+    return (first, second) if before and fits else None
 
 
-def _two_orders(compose: Callable[[], Sentence], composer: Composer, split: str) -> tuple[Sentence, Sentence]:
-    """A sentence of the split that can be said in two ways, and both."""
+def _two_orders(composer: Composer, split: str) -> tuple[Sentence, Sentence]:
+    """A clause of the split that can be said in two ways, and both."""
     while True:
-        sentence = compose()
+        sentence = Sentence(composer.clause(most=COMPLEMENTED))
         if split_of(content_words(sentence)) == split:
             other = rearranged(sentence, composer.draw)
             if other != sentence:
