@@ -63,3 +63,19 @@ def test_mistakes(tmp_path: Path, content: str, words: list[str], message: str) 
     (tmp_path / "own.toml").write_text(content)
     with pytest.raises(UserError, match=message):
         read_values(tmp_path / "own.toml", words)
+
+
+def test_the_reference_in_the_docs_is_made_from_the_code() -> None:
+    from lamina.train.reference import config_reference
+
+    stored = Path(__file__).parents[1] / "docs" / "config.md"
+    assert stored.read_text() == config_reference(), "run: python -m lamina.train.reference > docs/config.md"
+    assert "| `model_dim` | `512` | The width of the stream. |" in stored.read_text()
+
+
+def test_every_key_is_documented() -> None:
+    from lamina.train.reference import config_reference
+
+    rows = [line for line in config_reference().splitlines() if line.startswith("| `") or " | `" in line]
+    assert len(rows) > 80
+    assert [row for row in rows if row.rstrip().endswith("|  |")] == []

@@ -131,18 +131,21 @@ def in_child(work: Callable[[], None]) -> tuple[int, str]:
 
 @pytest.fixture(params=["next step", "same step"])
 def step(request: pytest.FixtureRequest) -> int:
-    """The step to be saved when 1 and 2 are there: a new one, or the last one once more."""
+    """The step to be saved when 0, 1 and 2 are there: a new one, or the last one once more."""
     return {"next step": 3, "same step": 2}[request.param]
 
 
 def prepared(folder: Path) -> Path:
-    for each in (1, 2):
-        save(folder, snapshot(each), best_step=1, keep=2)
+    """Three checkpoints, of which saving with `keep=2` removes the first, for the second is the best one."""
+    for each in (0, 1, 2):
+        save(folder, snapshot(each), best_step=min(each, 1), keep=3)
     return folder
 
 
 def check_recovery(folder: Path, step: int) -> None:
     """The old or the new, whole; and the next save leaves nothing but what belongs there."""
+    for path in list_checkpoints(folder):
+        load(path)
     latest = load_whole(folder)
     assert latest.step in (2, step)
     assert latest.model["w"][0].item() in (2.0, 7.0)
@@ -219,7 +222,7 @@ def test_a_limit_on_file_size(tmp_path: Path, limit: int) -> None:
     assert code == 3
     assert "step-00000003: the checkpoint could not be saved (" in message
     assert "File too large" in message
-    assert sorted(path.name for path in folder.iterdir()) == [BEST, LATEST, "step-00000001", "step-00000002"]
+    assert sorted(path.name for path in folder.iterdir()) == [BEST, LATEST, *(f"step-{each:08d}" for each in range(3))]
     check_recovery(folder, 3)
 
 
@@ -280,7 +283,7 @@ def test_when_all_are_damaged_nothing_is_loaded(tmp_path: Path) -> None:
     folder = prepared(tmp_path)
     for path in list_checkpoints(folder):
         (path / "model.safetensors").unlink()
-    with pytest.warns(UserWarning, match="Going back"), pytest.raises(DamagedCheckpoint, match="all 2 checkpoints"):
+    with pytest.warns(UserWarning, match="Going back"), pytest.raises(DamagedCheckpoint, match="all 3 checkpoints"):
         load_latest(folder)
 
 

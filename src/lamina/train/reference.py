@@ -1,0 +1,62 @@
+"""The reference of all config keys, made from the options classes. `python -m lamina.train.reference` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from lamina.data.prepare_options import PrepareOptions
+from lamina.model.options import ModelOptions
+from lamina.options import Options
+from lamina.tasks import TASKS
+from lamina.train.config import RunConfig
+
+HEAD = """# Config keys
+Made from the code by `python -m lamina.train.reference > docs/config.md`; a test keeps it true.
+
+A config is one TOML file. `extends = "other.toml"` takes another file's values first; words on the command line,
+`model.dropout=0.3`, come last. The resolved file goes into the run folder, and `lamina train runs/NAME` reads it there.
+"""
+
+
+def config_reference() -> str:
+    sections = [HEAD, "## A run: `lamina train`\n" + _table(RunConfig)]
+    for name, field in RunConfig.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Options):
+            sections.append(f"### [{name}]\n" + _table(field.annotation))
+    sections.append("### [model]\nThese, and `preset`.\n\n" + _table(ModelOptions))
+    for task in TASKS.values():
+        sections.append(f"### [task_options] of {task.name}\n" + _table(task.Options))
+    sections.append("### [model.residual_options]\nThose of the scheme: `lamina schemes NAME` lists them.\n")
+    sections.append("## Data: `lamina prepare`\n" + _table(PrepareOptions))
+    sections.append("### [tokenizer]\n" + _table(PrepareOptions.model_fields["tokenizer"].annotation))
+    return "\n".join(sections)
+
+
+def _table(options: Any) -> str:
+    rows = [f"| `{name}` | {_default(field)} | {_cell(field.description)} |" for name, field in _plain(options)]
+    return "\n".join(["| key | default | meaning |", "| --- | --- | --- |", *rows]) + "\n"
+
+
+def _plain(options: Any) -> Iterator[tuple[str, FieldInfo]]:
+    """The keys of a section, without the sections below it."""
+    for name, field in options.model_fields.items():
+        if not (isinstance(field.annotation, type) and issubclass(field.annotation, Options)):
+            yield name, field
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default is PydanticUndefined:
+        return "must be given"
+    return "–" if field.default is None else f"`{field.default!r}`"
+
+
+def _cell(text: str | None) -> str:
+    return " ".join((text or "").split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print(config_reference(), end="")
