@@ -77,6 +77,12 @@ def test_prepare_lists_shows_and_prepares(tmp_path: Path) -> None:
     assert again.returncode == 2
     assert "option tokenizer" in again.stderr
     assert lamina(*words, "tokenizer.size=500", "--replace", cwd=tmp_path).returncode == 0
+    assert "as it was made" in lamina("prepare", "toy", "--verify", cwd=tmp_path).stdout
+    tokens = tmp_path / "toy" / "train" / "source.tokens.npy"
+    tokens.write_bytes(tokens.read_bytes()[:-1] + b"\xff")
+    changed = lamina("prepare", "toy", "--verify", cwd=tmp_path)
+    assert changed.returncode == 1
+    assert "source.tokens.npy: changed" in changed.stdout
 
 
 def test_prepare_from_a_file_lists_what_was_left_out(tmp_path: Path) -> None:

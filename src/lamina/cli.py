@@ -58,12 +58,17 @@ def prepare(
     replace: Annotated[bool, typer.Option("--replace", help="Replace a store made from something else.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Say where the set comes from, and prepare nothing.")] = False,
     dropped: Annotated[bool, typer.Option("--dropped", help="List the lines that were left out.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check a store and its sources against their hashes.")
+    ] = False,
 ) -> None:
     """Turn text into a store of tokens that training reads."""
-    from lamina.report.stores import prepare_and_show, show_source, show_sources
+    from lamina.report.stores import prepare_and_show, show_source, show_sources, verify_store
 
     if what is None:
         show_sources()
+    elif verify:
+        sys.exit(0 if verify_store(what) else 1)
     elif show:
         show_source(what)
     else:
@@ -104,10 +109,10 @@ def evaluate(
     checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = "best",
 ) -> None:
     """Measure a trained model with the metrics of its task."""
-    from lamina.report.runs import show_scores
+    from lamina.report.runs import show_evaluation
     from lamina.train.runs import evaluate as evaluate_run
 
-    show_scores(evaluate_run(run, split, checkpoint))
+    show_evaluation(evaluate_run(run, split, checkpoint))
 
 
 @app.command(epilog="Example: lamina average runs/b2t --last 10")

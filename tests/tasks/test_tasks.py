@@ -168,6 +168,24 @@ def test_translation_has_its_ends_in_place(folder: Path) -> None:
     assert sum(max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)) <= 300
 
 
+def test_translation_prints_the_signature_of_its_scores(folder: Path) -> None:
+    for name in ("translation", "multilingual-translation"):
+        assert "tok:13a" in task_of(name, folder).signatures()["bleu"]
+        assert "tok:none" in task_of(name, folder, bleu="bleu-tok").signatures()["bleu"]
+
+
+def test_padding_is_counted_where_it_is(folder: Path) -> None:
+    """In attention scores alone: a grid of longest by longest for self-attention, target by source for cross."""
+    task = task_of("translation", folder)
+    inputs = first_inputs(task)
+    source, target = inputs.lengths["source_lengths"], inputs.lengths["target_lengths"]
+    assert len(inputs.tensors["source"]) == source.sum()
+    computed, real = inputs.attention_cells()
+    assert computed == len(source) * (source.max() ** 2 + target.max() ** 2 + source.max() * target.max())
+    assert real == sum(s * s + t * t + s * t for s, t in zip(source.tolist(), target.tolist(), strict=True))
+    assert 0 <= 1 - real / computed < 0.5, "batches hold sentences of like length"
+
+
 @pytest.mark.parametrize(("name", "perfect"), [("translation", "bleu"), ("summarisation", "rougeL")])
 def test_perfect_outputs_get_a_perfect_score(
     name: str, perfect: str, folder: Path, monkeypatch: pytest.MonkeyPatch

@@ -214,11 +214,11 @@ def test_evaluate_average_and_summary_of_a_run(stores: Path, tmp_path: Path) -> 
     assert status.state == "finished", status.reason
     summary = summarise_run(tmp_path / "run")
     scores = evaluate(tmp_path / "run")
-    assert scores["valid"]["nll"] == pytest.approx(summary.best_nll, rel=1e-5)
+    assert scores.scores["valid"]["nll"] == pytest.approx(summary.best_nll, rel=1e-5)
     assert summary.final["perplexity"] > 1
     averaged = average_run(tmp_path / "run", 3)
     assert averaged.exists()
-    assert evaluate(tmp_path / "run", which="average")["valid"]["nll"] > 0
+    assert evaluate(tmp_path / "run", which="average").scores["valid"]["nll"] > 0
     assert read_config(tmp_path / "run", []) == config
     with pytest.raises(UserError, match="9 checkpoints asked for, but 3 kept"):
         average_run(tmp_path / "run", 9)

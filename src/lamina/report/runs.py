@@ -24,6 +24,14 @@ class RunSummary:
     """The task's metrics at the end."""
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics by set, and the signatures of those that have one."""
+
+    scores: Mapping[str, Mapping[str, float]]
+    signatures: Mapping[str, str]
+
+
 def show_run(run: RunSummary) -> None:
     """A summary at the end of a run."""
     console = Console(highlight=False, soft_wrap=True)
@@ -55,9 +63,12 @@ def show_comparison(runs: Sequence[RunSummary]) -> None:
             console.print(f"{run.name}: {run.reason}", soft_wrap=True)
 
 
-def show_scores(scores: Mapping[str, Mapping[str, float]]) -> None:
-    """The metrics of each set."""
-    Console(highlight=False).print(_scores_table(scores))
+def show_evaluation(evaluation: Evaluation) -> None:
+    """The metrics of each set, and what makes them comparable."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(_scores_table(evaluation.scores))
+    for name, signature in evaluation.signatures.items():
+        console.print(f"{name}: {signature}", style="dim")
 
 
 def _scores_table(scores: Mapping[str, Mapping[str, float]]) -> Table:

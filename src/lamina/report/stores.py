@@ -35,6 +35,16 @@ def show_source(name: str) -> None:
     Console().print(Text(describe(name)), soft_wrap=True)
 
 
+def verify_store(path: str) -> bool:
+    """Say what changed since the store was made; whether nothing did."""
+    problems = Store.open(path).verify()
+    for problem in problems:
+        print(problem)
+    if not problems:
+        print(f"{path}: as it was made, and so are its sources")
+    return not problems
+
+
 def prepare_and_show(what: str, words: Sequence[str], chosen: Mapping[str, Any], *, list_dropped: bool) -> None:
     """Prepare a named set or what a TOML file says, then show what the store holds."""
     options = _options(what, words, chosen)

@@ -47,6 +47,13 @@ class Inputs:
     def arguments(self) -> dict[str, Any]:
         return {**self.tensors, **self.lengths}
 
+    def attention_cells(self) -> tuple[int, int]:
+        """How many attention scores are computed per head and layer, and how many of them are between real tokens."""
+        own = list(self.lengths.values())
+        pairs = [(each, each) for each in own] + ([(own[1], own[0])] if len(own) == 2 else [])  # the last is cross
+        computed = sum(len(queries) * int(queries.max()) * int(keys.max()) for queries, keys in pairs)
+        return computed, sum(int((queries * keys).sum()) for queries, keys in pairs)
+
     def to(self, device: torch.device | str) -> Inputs:
         def move(tensor: Tensor | None) -> Tensor | None:
             return None if tensor is None else tensor.to(device, non_blocking=True)
@@ -138,6 +145,10 @@ class Task:
         """Show the model its first batch, for schemes that look at one."""
         arguments = {name: value for name, value in inputs.arguments.items() if name != "only"}
         model.calibrate(**arguments)  # type: ignore[operator]
+
+    def signatures(self) -> dict[str, str]:
+        """What makes a metric comparable, by its name: version, tokenisation, case."""
+        return {}
 
     def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
         """The task's metrics on a split, all examples once."""

@@ -26,7 +26,7 @@ from lamina.data.tokenizer import EOS
 from lamina.errors import UserError, unknown
 from lamina.model.encoder_decoder import EncoderDecoder
 from lamina.tasks.base import MAX_TOKENS
-from lamina.tasks.metrics.translation import Bleu, bleu
+from lamina.tasks.metrics.translation import Bleu, bleu, signatures
 from lamina.tasks.sequence_to_sequence import SequenceOptions, SequenceToSequence, loss_metrics
 
 
@@ -44,6 +44,9 @@ class MultilingualTranslation(SequenceToSequence):
     embedded = "embedded-multilingual"
     metric = "bleu"
     options: Options
+
+    def signatures(self) -> dict[str, str]:
+        return signatures(self.options.bleu)
 
     def __init__(self, store: Store, options: Options) -> None:
         super().__init__(store, options)

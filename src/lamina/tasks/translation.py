@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lamina.tasks.metrics.translation import Bleu, bleu, chrf
+from lamina.tasks.metrics.translation import Bleu, bleu, chrf, signatures
 from lamina.tasks.sequence_to_sequence import SequenceOptions, SequenceToSequence
 
 
@@ -15,6 +15,9 @@ class Translation(SequenceToSequence):
     embedded = "embedded-translation"
     metric = "bleu"
     options: Options
+
+    def signatures(self) -> dict[str, str]:
+        return signatures(self.options.bleu)
 
     def score(self, hypotheses: list[str], references: list[str]) -> dict[str, float]:
         return {

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import islice
 from types import FrameType
 from typing import Any
 
@@ -81,6 +82,7 @@ class Training:
     def run(self) -> tuple[State, str]:
         """Train to the end; how it ended, and why."""
         self._resume_or_calibrate()
+        self._report_padding()
         self._wrap()
         handlers = {each: signal.signal(each, self._remember_signal) for each in SAVE_SIGNALS}
         try:
@@ -189,6 +191,12 @@ class Training:
             self.folder.metrics.rewind(self.step)
             checkpoint.point(self.folder.checkpoints, latest_step=self.step, best_step=self._best_step())
         self.display.note(f"going on from step {self.step:,}")
+
+    def _report_padding(self) -> None:
+        """Attention scores are the only place with padding: say how much, over some batches."""
+        cells = [piece.attention_cells() for _, _, pieces in islice(self._read(), 20) for piece in pieces]
+        computed, real = (sum(side) for side in zip(*cells, strict=True))
+        self.display.note(f"padding: none outside attention, {1 - real / computed:.1%} of the scores inside")
 
     def _wrap(self) -> None:
         if self.config.train.compile:

@@ -17,7 +17,7 @@ from lamina.data.sources import source_options
 from lamina.data.store import Store
 from lamina.errors import UserError
 from lamina.model.transformer import Transformer
-from lamina.report.runs import RunSummary
+from lamina.report.runs import Evaluation, RunSummary
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Task
 from lamina.train import checkpoint
@@ -117,13 +117,13 @@ def _weights(folder: RunFolder, which: str) -> Tensors:
     return checkpoint.load_model(chosen)
 
 
-def evaluate(path: str | Path, split: str = "valid", which: str = "best") -> dict[str, dict[str, float]]:
+def evaluate(path: str | Path, split: str = "valid", which: str = "best") -> Evaluation:
     """The task's metrics on each set of a split."""
     task, model = load(path, which)
     sets = [split] if task.name == "multilingual-translation" else task.store.sets(split)
     if not sets:
         raise UserError(f"{task.store.folder}: no split {split!r}; there are {', '.join(task.store.splits)}")
-    return {name: task.evaluate(model, name) for name in sets}
+    return Evaluation({name: task.evaluate(model, name) for name in sets}, task.signatures())
 
 
 def average_run(path: str | Path, count: int) -> Path:

@@ -19,6 +19,11 @@ class Score:
     signature: str
 
 
+def signatures(kind: Bleu) -> dict[str, str]:
+    """How the scores are computed, as sacreBLEU writes it."""
+    return {"bleu": bleu(["a"], ["a"], kind).signature, "chrf": chrf(["a"], ["a"]).signature}
+
+
 def bleu(hypotheses: Sequence[str], references: Sequence[str], kind: Bleu = "bleu") -> Score:
     """Corpus BLEU, in points of 100."""
     from sacrebleu.metrics.bleu import BLEU
