@@ -129,6 +129,11 @@ def test_nothing_to_batch_and_a_rank_that_is_none_are_errors() -> None:
         share(np.arange(3), np.ones(3, np.int64), 2, 2)
 
 
+def test_examples_are_dealt_to_and_fro() -> None:
+    sizes = np.array([1, 2, 3, 4, 5, 6, 7, 8])
+    assert [sizes[share(np.arange(8), sizes, rank, 2)].tolist() for rank in range(2)] == [[1, 4, 5, 8], [2, 3, 6, 7]]
+
+
 def test_a_process_may_get_nothing() -> None:
     shares = [share(np.array([4]), np.ones(9, np.int64), rank, 4).tolist() for rank in range(4)]
     assert shares == [[4], [], [], []]

@@ -14,7 +14,6 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from lamina.errors import UserError
-from lamina.train.average import average
 from lamina.train.checkpoint import BEST, LATEST, list_checkpoints, load, load_latest, load_model, point, save
 from lamina.train.optimiser import OptimiserOptions, build_optimiser, set_learning_rate
 from lamina.train.seal import DamagedCheckpoint
@@ -305,37 +304,3 @@ def test_more_steps_than_eight_digits(tmp_path: Path) -> None:
     for step in (99_999_999, 100_000_000):
         save(tmp_path, snapshot(step))
     assert steps(tmp_path) == [99_999_999, 100_000_000]
-
-
-def test_the_average_of_checkpoints(tmp_path: Path) -> None:
-    weights = [1.0, 1e8, -1e8]  # in float32 the small one would be lost
-    paths = [
-        save(
-            tmp_path / str(number),
-            snapshot(
-                number,
-                w=torch.full((2,), weight),
-                half=torch.tensor([float(number)], dtype=torch.bfloat16),
-                count=torch.tensor([number]),
-                flag=torch.tensor([number == 2]),
-            ),
-        )
-        for number, weight in enumerate(weights)
-    ]
-    mean = average(paths)
-    assert torch.equal(mean["w"], torch.full((2,), 1 / 3))
-    assert mean["half"].dtype == torch.bfloat16
-    assert mean["half"].item() == 1.0
-    assert mean["count"].item() == 2
-    assert mean["flag"].item() is True
-    same = average([paths[1]] * 3)
-    assert torch.equal(same["w"], load_model(paths[1])["w"])
-
-
-def test_averaging_needs_checkpoints_of_one_model(tmp_path: Path) -> None:
-    one = save(tmp_path / "a", snapshot(w=torch.ones(2)))
-    other = save(tmp_path / "b", snapshot(w=torch.ones(3)))
-    with pytest.raises(UserError, match="of different models"):
-        average([one, other])
-    with pytest.raises(UserError, match="no checkpoints"):
-        average([])

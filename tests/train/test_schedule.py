@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lamina.errors import UserError
 from lamina.train.schedule import Schedule, ScheduleOptions, build_schedule
 
-NAMES = ["inverse-root", "linear", "constant", "step", "step-then-inverse-root", "t-fixup"]
+NAMES = ["inverse-root", "linear", "constant", "step", "step-then-inverse-root", "shifted-root"]
 warmups = st.integers(1, 5000)
 
 
@@ -69,16 +69,16 @@ def test_the_papers_epochs_are_the_defaults() -> None:
     assert [root(6000), root(24_000)] == [1e-3, 5e-4]
 
 
-def test_t_fixup_has_no_warm_up() -> None:
-    rate = schedule("t-fixup")
+def test_shifted_root_has_no_warm_up() -> None:
+    rate = schedule("shifted-root")
     assert rate(1) == 1e-3 * math.sqrt(4000 / 4001)
     assert rate(12_000) == 5e-4
-    assert schedule("t-fixup", decay_steps=10)(30) == 5e-4
+    assert schedule("shifted-root", decay_steps=10)(30) == 5e-4
 
 
 @given(st.sampled_from(NAMES), st.integers(1, 6000), st.data())
 def test_rates_climb_to_the_peak_and_never_rise_again(name: str, warmup: int, data: st.DataObject) -> None:
-    warmup = 1 if name == "t-fixup" else warmup
+    warmup = 1 if name == "shifted-root" else warmup
     rate = schedule(name, warmup_steps=warmup)
     step = data.draw(st.integers(1, 99_999) | st.sampled_from([max(1, warmup - 1), warmup, warmup + 1]))
     assert 0 <= rate(step + 1) <= 1e-3
@@ -89,10 +89,14 @@ def test_rates_climb_to_the_peak_and_never_rise_again(name: str, warmup: int, da
         assert rate(step) >= rate(step + 1)
 
 
-@given(st.sampled_from(["inverse-root", "linear", "constant", "step-then-inverse-root", "t-fixup"]), warmups, st.data())
+@given(
+    st.sampled_from(["inverse-root", "linear", "constant", "step-then-inverse-root", "shifted-root"]),
+    warmups,
+    st.data(),
+)
 def test_no_jump_at_any_joint(name: str, warmup: int, data: st.DataObject) -> None:
     """From one step to the next the rate never changes by more than its steepest slope there."""
-    warmup = 1 if name == "t-fixup" else warmup
+    warmup = 1 if name == "shifted-root" else warmup
     rate = schedule(name, warmup_steps=warmup)
     joints = [warmup, 6000, 4000]
     step = data.draw(st.integers(1, 99_999) | st.sampled_from([joint + by for joint in joints for by in (-1, 0, 1)]))
@@ -105,7 +109,7 @@ def test_no_jump_at_any_joint(name: str, warmup: int, data: st.DataObject) -> No
     ("name", "values", "message"),
     [
         ("inverse-root", {"warmup_steps": 100, "decay_steps": 99}, "decay_steps must be at least warmup_steps, 100"),
-        ("t-fixup", {"warmup_steps": 100}, "'t-fixup' has no warm-up"),
+        ("shifted-root", {"warmup_steps": 100}, "'shifted-root' has no warm-up"),
         ("linear", {"total_steps": 4000}, "warm-up of 4000 steps must end by step 3999, before the last step"),
         ("step", {"warmup_steps": 7001}, "must end by step 7000, before the rate falls"),
         ("step-then-inverse-root", {"warmup_steps": 6001}, "must end by step 6000"),

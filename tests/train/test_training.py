@@ -16,6 +16,7 @@ from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.data.store import Store
 from lamina.tasks import TASKS
+from lamina.tasks.base import Losses
 from lamina.train import checkpoint
 from lamina.train.config import RunConfig
 from lamina.train.display import Display
@@ -222,7 +223,7 @@ def test_evaluate_average_and_summary_of_a_run(stores: Path, tmp_path: Path) -> 
     assert read_config(tmp_path / "run", []) == config
     with pytest.raises(UserError, match="9 checkpoints asked for, but 3 kept"):
         average_run(tmp_path / "run", 9)
-    with pytest.raises(UserError, match="no checkpoint 'step-9'; there are: step-00000020"):
+    with pytest.raises(UserError, match="no checkpoint 'step-9'; there are: step-00000030"):
         evaluate(tmp_path / "run", which="step-9")
     with pytest.raises(UserError, match="no split 'tset'"):
         evaluate(tmp_path / "run", split="tset")
@@ -261,3 +262,22 @@ def test_low_precision_trains_and_resumes(precision: str, stores: Path, tmp_path
 def test_config_mistakes(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         RunConfig.read(values, where="own.toml")
+
+
+def test_the_best_weights_are_kept_though_no_save_was_due(stores: Path, tmp_path: Path) -> None:
+    changes = {"train": {"steps": 9, "save_every": 0, "validate_every": 1}, "schedule": {"learning_rate": 1e-2}}
+    train(config_for("language-modelling", stores, **changes), tmp_path / "run", quiet=True)
+    summary = summarise_run(tmp_path / "run")
+    best = (tmp_path / "run" / "checkpoints" / "best").resolve()
+    assert best.name == f"step-{summary.best_step:08d}"
+    assert evaluate(tmp_path / "run").scores["valid"]["nll"] == pytest.approx(summary.best_nll, rel=1e-5)
+
+
+def test_a_validation_loss_that_is_no_number_is_a_failure(
+    stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = Losses(torch.tensor(torch.nan), torch.tensor(torch.nan), 5)
+    monkeypatch.setattr("lamina.tasks.base.Task.total_losses", lambda *given, **options: nothing)
+    status = train(config_for("translation", stores), tmp_path / "run", quiet=True)
+    assert status.state == "failed"
+    assert "validation loss after step 6 is not finite" in status.reason

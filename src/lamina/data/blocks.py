@@ -90,7 +90,8 @@ class Blocks:
 
     def gather(self, field: str, indices: Integers) -> tuple[Integers, Integers]:
         blocks = [self.tokens(field, int(index)) for index in indices]
-        return np.concatenate([*blocks, np.zeros(0, np.int64)]), self.lengths(field)[indices]
+        lengths = np.array([len(block) for block in blocks], np.int64)
+        return np.concatenate([*blocks, np.zeros(0, np.int64)]), lengths
 
     def _stream(self, start: int, stop: int) -> Integers:
         """Tokens of the stream; before its first comes a boundary."""

@@ -104,11 +104,10 @@ class Training:
             self.index += 1
             self._log(update, time.perf_counter() - began)
             last = self.step == options.steps
-            if last or _due(self.step, options.validate_every):
-                self._validate()
+            improved = (last or _due(self.step, options.validate_every)) and self._validate()
             stopping = self.world.agree(self.stop_signal is not None)
             bored = bool(options.patience) and self.waited >= options.patience
-            if last or stopping or bored or _due(self.step, options.save_every):
+            if last or improved or stopping or bored or _due(self.step, options.save_every):
                 self._save()
             if bored:
                 return "finished", f"no better validation loss in {options.patience} validations"
@@ -206,20 +205,24 @@ class Training:
         if self.world.size > 1:
             self.network = DistributedDataParallel(self.model)
 
-    def _validate(self) -> None:
+    def _validate(self) -> bool:
+        """Measure the validation loss; whether it is the best so far, so that its weights are kept."""
         losses = self.task.total_losses(self.model, "valid")
         values = {
             "valid_loss": losses.smoothed.item() / losses.count,
             "valid_nll": losses.likelihood.item() / losses.count,
         }
-        if self.best is None or values["valid_nll"] < self.best["valid_nll"]:
-            self.best, self.waited = {"step": self.step, **values}, 0
-        else:
-            self.waited += 1
+        if not is_finite(values["valid_nll"]):
+            raise Failed(f"the validation loss after step {self.step} is not finite")
+        improved = self.best is None or values["valid_nll"] < self.best["valid_nll"]
+        if improved:
+            self.best = {"step": self.step, **values}
+        self.waited = 0 if improved else self.waited + 1
         if self.world.is_first:
             self.folder.metrics.append(self.step, values)
             self._write_samples()
         self.display.validated(self.step, values)
+        return improved
 
     def _write_samples(self) -> None:
         shown = self.task.samples(self.model, "valid", self.config.train.samples)

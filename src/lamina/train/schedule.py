@@ -7,7 +7,7 @@
 | `constant`               | 1                                                                 | Xiong fig. 6      |
 | `step`                   | 1, and a factor after some epochs                                 | Xiong 4.1, IWSLT  |
 | `step-then-inverse-root` | 1 to the end of an epoch, its step t₆; then √(t₆ / t)             | Xiong 4.1, WMT    |
-| `t-fixup`                | √(D / (D + t)), no warm-up                                        | Huang et al. 2020 |
+| `shifted-root`           | √(D / (D + t)), no warm-up                                        | Huang et al. 2020 |
 
 The warm-up is t / T up to step T: T = 1 means none.
 """
@@ -31,7 +31,9 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class ScheduleOptions(Options):
-    name: Literal["inverse-root", "linear", "constant", "step", "step-then-inverse-root", "t-fixup"] = "inverse-root"
+    name: Literal["inverse-root", "linear", "constant", "step", "step-then-inverse-root", "shifted-root"] = (
+        "inverse-root"
+    )
     """How the learning rate falls."""
     learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 5e-4
     """The highest rate."""
@@ -39,7 +41,7 @@ class ScheduleOptions(Options):
     """The step at which the rate has climbed to its highest; 1 means no warm-up. By default 4,000 for `inverse-root`
     and `linear`, none for the others."""
     decay_steps: Count | None = None
-    """The D of `inverse-root` (where the rate begins to fall; by default where the warm-up ends) and of `t-fixup`
+    """The D of `inverse-root` (where the rate begins to fall; by default where the warm-up ends) and of `shifted-root`
     (4,000 by default)."""
     constant_epochs: Count | None = None
     """Epochs before the rate falls: by default 7 for `step` (Xiong: at the 8th), 6 for `step-then-inverse-root`."""
@@ -52,7 +54,7 @@ class ScheduleOptions(Options):
 
     @property
     def decay(self) -> int:
-        return self.decay_steps or (4000 if self.name == "t-fixup" else self.warmup)
+        return self.decay_steps or (4000 if self.name == "shifted-root" else self.warmup)
 
     @property
     def constant(self) -> int:
@@ -60,8 +62,8 @@ class ScheduleOptions(Options):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.name == "t-fixup" and self.warmup > 1:
-            raise ValueError("the schedule 't-fixup' has no warm-up; leave warmup_steps out")
+        if self.name == "shifted-root" and self.warmup > 1:
+            raise ValueError("the schedule 'shifted-root' has no warm-up; leave warmup_steps out")
         if self.name == "inverse-root" and self.decay < self.warmup:
             raise ValueError(f"decay_steps must be at least warmup_steps, {self.warmup}, not {self.decay}")
         return self
@@ -78,8 +80,8 @@ def _decay(options: ScheduleOptions, total_steps: int, steps_per_epoch: int) -> 
     match options.name:
         case "inverse-root":
             return partial(inverse_root, decay_steps=options.decay)
-        case "t-fixup":
-            return partial(t_fixup, decay_steps=options.decay)
+        case "shifted-root":
+            return partial(shifted_root, decay_steps=options.decay)
         case "constant":
             return lambda step: 1.0
         case "linear":
@@ -109,7 +111,7 @@ def step_down(step: int, last_constant: int, factor: float) -> float:
     return 1.0 if step <= last_constant else factor
 
 
-def t_fixup(step: int, decay_steps: int) -> float:
+def shifted_root(step: int, decay_steps: int) -> float:
     return math.sqrt(decay_steps / (decay_steps + step))
 
 

@@ -15,6 +15,9 @@ Say = Callable[[list[str], Clause], None]
 FRONTS = ("subject", "object", "adverb", "place")
 """Names of the parts that may open a clause, in the order of their constants in `meaning`."""
 
+VERB = ("finite", "negation")
+"""What moves together where the verb comes second."""
+
 
 class Grammar:
     """One language at work. The order of parts is looked up; each part has a method that appends its words."""
@@ -63,13 +66,14 @@ class Grammar:
     # Clauses
 
     def _fronted(self, front: str) -> list[str]:
+        """The order of a main clause that opens with this part."""
         order = self.language.main.split()
-        moved = [front, "finite", "negation"] if self.language.verb_second else [front]
+        moved = [front, *VERB] if self.language.verb_second else [front]
         return order if front == "subject" else moved + [part for part in order if part not in moved]
 
     def _asking(self) -> list[str]:
         order = self.language.main.split()
-        return sorted(order, key=lambda part: part != "finite") if self.language.verb_second else order
+        return sorted(order, key=lambda part: part not in VERB) if self.language.verb_second else order
 
     def _plan(self, parts: list[str]) -> list[Say]:
         return [getattr(self, f"_say_{part}") for part in parts]

@@ -17,7 +17,7 @@ from lamina.data.synthetic.splits import check_split, split_of
 
 
 def headline_pairs(split: str, count: int, *, seed: int = 0, language: str = "marn") -> Iterator[tuple[str, str]]:
-    """`count` paragraphs of three to six sentences, each with its headline. No headline occurs in two splits."""
+    """`count` paragraphs of two to seven sentences, each with its headline. No headline occurs in two splits."""
     check_split(split)
     speaker, draw = grammar(language), chance("headlines", split, seed)
     for _ in range(count):

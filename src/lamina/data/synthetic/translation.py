@@ -15,7 +15,7 @@ from lamina.data.synthetic.splits import check_split, split_of
 def translation_pairs(
     split: str, count: int, *, seed: int = 0, source: str = "marn", target: str = "tuvo"
 ) -> Iterator[tuple[str, str]]:
-    """`count` pairs of sentences. Each is the other's only translation, up to rare ambiguities of structure."""
+    """`count` pairs of sentences, each the only translation of the other as far as tests have found."""
     check_split(split)
     say_source, say_target = grammar(source).sentence, grammar(target).sentence
     for sentence in islice(_sentences(split, seed), count):
