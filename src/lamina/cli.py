@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -63,7 +64,10 @@ def prepare(
     ] = False,
 ) -> None:
     """Turn text into a store of tokens that training reads."""
-    from lamina.report.stores import prepare_and_show, show_source, show_sources, verify_store
+    from lamina.data.prepare import prepare as prepare_store
+    from lamina.data.progress import progress_bar
+    from lamina.data.sources import chosen_options
+    from lamina.report.stores import show_dropped, show_source, show_sources, show_store, verify_store
 
     if what is None:
         show_sources()
@@ -74,7 +78,12 @@ def prepare(
     else:
         given = {"output": output, "folder": folder, "replace": replace or None}
         chosen = {name: value for name, value in given.items() if value is not None}
-        prepare_and_show(what, changes or [], chosen, list_dropped=dropped)
+        options = chosen_options(what, changes or [], chosen)
+        with progress_bar() as progress:
+            store = prepare_store(options, progress)
+        show_store(store)
+        if dropped:
+            show_dropped(store)
 
 
 @app.command(
@@ -155,6 +164,9 @@ def demo(
 
 def main() -> None:
     """The entry point: a user's mistake is one sentence, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters still shows the rest
     try:
         app()
     except UserError as error:

@@ -98,7 +98,8 @@ def _toml(value: Any) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else f"{'-' if value < 0 else ''}inf"
     if isinstance(value, Mapping):
-        items = ", ".join(f"{_quoted(str(key))} = {_toml(item)}" for key, item in value.items())
+        given = {key: item for key, item in value.items() if item is not None}  # TOML has no word for nothing
+        items = ", ".join(f"{_quoted(str(key))} = {_toml(item)}" for key, item in given.items())
         return f"{{ {items} }}" if items else "{}"
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(_toml(item) for item in value)}]"

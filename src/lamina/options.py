@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from lamina.errors import UserError, unknown
 
@@ -18,7 +18,19 @@ from lamina.errors import UserError, unknown
 class Options(BaseModel):
     """Keyword options, checked on arrival and immutable afterwards."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", protected_namespaces=(), use_attribute_docstrings=True, allow_inf_nan=False
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_booleans_for_numbers(cls, values: Any) -> Any:
+        """Python takes True for 1; a config that says so is a mistake."""
+        for name, value in values.items() if isinstance(values, Mapping) else ():
+            field = cls.model_fields.get(name)
+            if isinstance(value, bool) and field is not None and not _takes_booleans(field.annotation):
+                raise ValueError(f"{name} is a number or a word, not {str(value).lower()}")
+        return values
 
     @classmethod
     def read(cls, values: Mapping[str, Any], where: str) -> Self:
@@ -30,8 +42,9 @@ class Options(BaseModel):
 
 
 def _explain(options: type[BaseModel], error: ValidationError, where: str) -> UserError:
-    first = error.errors(include_url=False)[0]
-    path = [str(part) for part in first["loc"]]
+    # Where several kinds of value are allowed, the error that got furthest is the one that was meant.
+    first = max(error.errors(include_url=False), key=lambda each: len(each["loc"]))
+    path = _keys(options, first["loc"])
     if first["type"] == "extra_forbidden":
         return UserError(f"{where}: {unknown('option', path[-1], _fields_at(options, path[:-1]))}")
     if first["type"] == "literal_error" and isinstance(first["input"], str):
@@ -41,6 +54,16 @@ def _explain(options: type[BaseModel], error: ValidationError, where: str) -> Us
     message = first["msg"].removeprefix("Value error, ")
     given = "" if first["type"] == "missing" else f" (given: {first['input']!r})"
     return UserError(f"{where}: {key}: {message}{given}" if key else f"{where}: {message}")
+
+
+def _keys(options: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """The keys on the way to a mistake, without the names pydantic gives to the kinds of value it tried."""
+    kinds = re.compile(r"[\[\]()]|^(?:constrained-)?(?:int|float|str|bool|dict|tuple|list|literal)\b")
+    return [str(part) for part in location if isinstance(part, int) or not kinds.search(part)]
+
+
+def _takes_booleans(annotation: Any) -> bool:
+    return annotation in (bool, Any) or any(_takes_booleans(part) for part in get_args(annotation))
 
 
 def _fields_at(options: type[BaseModel], path: list[str]) -> list[str]:

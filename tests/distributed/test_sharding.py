@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
-from lamina import Transformer, residual
+from lamina import Transformer, UserError, residual
 from lamina.model.encoder_decoder import EncoderDecoder
 from processes import run_in_processes
 from small_models import SMALL
@@ -76,3 +76,16 @@ def test_two_processes_equal_one(name: str, sharded: Path) -> None:
             torch.testing.assert_close(
                 actual[key], value, atol=1e-7, rtol=1e-7, msg=lambda text, key=key: f"{key}: {text}"
             )
+
+
+def refuse_after_sharding(rank: int, count: int, folder: Path) -> None:
+    model = new_model("admin")
+    for layer in model.encoder.layers:
+        fully_shard(layer, mesh=init_device_mesh("cpu", (count,)))
+    for call in (lambda: model.calibrate(SOURCE, TARGET), model.encoder.fold):
+        with pytest.raises(UserError, match="a sharded model cannot be"):
+            call()
+
+
+def test_calibrating_and_folding_a_sharded_model_is_refused(tmp_path: Path) -> None:
+    run_in_processes(2, refuse_after_sharding, tmp_path)

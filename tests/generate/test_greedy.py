@@ -36,6 +36,18 @@ def test_equals_whole_passes_for_every_scheme(name: str) -> None:
         assert len(output) <= limit
 
 
+def test_the_longest_source_may_end_first() -> None:
+    """What is left are shorter sentences, whose padding must stay hidden."""
+    for seed in range(8):
+        torch.manual_seed(seed)
+        model = small_model("post-ln", 2).eval()
+        for limits in ([1, 6, 6, 6], [2, 5, 1, 7], [1, 1, 8, 3]):
+            packed, lengths = torch.tensor(sum(SENTENCES, [])), [len(sentence) for sentence in SENTENCES]
+            together = decode_greedily(model, packed, lengths, bos=1, eos=2, max_length=limits)
+            for sentence, limit, output in zip(SENTENCES, limits, together, strict=True):
+                assert output == by_whole_passes(model, sentence, limit)
+
+
 def test_leaves_the_mode_of_the_model_as_it_was() -> None:
     model = small_model("pre-ln").train()
     decode_greedily(model, torch.tensor([3, 4]), [2], bos=1, eos=2, max_length=[3])

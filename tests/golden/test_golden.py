@@ -22,7 +22,7 @@ def losses(name: str) -> list[float]:
     """Five steps of Adam on five batches of made-up numbers, from weights that no random generator draws."""
     model = lamina.Transformer.from_preset("iwslt", residual=name, num_layers=(2, 3), **SMALL)
     with torch.no_grad():
-        for at, parameter in enumerate(model.parameters()):
+        for at, (_, parameter) in enumerate(sorted(model.named_parameters())):
             if parameter.dim() == 2:
                 waves = torch.sin(torch.arange(parameter.numel()) * (0.7 + 0.013 * at)).view_as(parameter)
                 parameter.copy_(waves * (2 / sum(parameter.shape)) ** 0.5)

@@ -94,7 +94,7 @@ def test_several_rows_read_one_sentence_without_copies_of_it() -> None:
     answer = attention(beams.flatten(0, 1), cache.next([1] * 6), memory, memory_sequences, cache)
     held = cache.memory(0)
     assert held is not None
-    assert held[0].shape[0] == 3
+    assert held.keys.shape[0] == 3
     for row, source in enumerate(memory.split(MEMORY_LENGTHS)):
         for beam in range(2):
             expected = by_definition(attention, beams[row, beam : beam + 1], source, causal=False)

@@ -180,3 +180,39 @@ def test_same_seed_same_weights(name: str) -> None:
         torch.manual_seed(8)
         states.append(lamina.Transformer.from_preset("iwslt", residual=name, **SMALL).state_dict())
     assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
+
+
+@pytest.mark.parametrize("adaptive", [(), (6, 14)])
+def test_losses_are_computed_in_single_precision_under_autocast(adaptive: tuple[int, ...]) -> None:
+    model = lamina.Transformer.from_preset("lm", **(SMALL | {"vocab_size": 40, "adaptive_cutoffs": adaptive})).eval()
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        losses = model(TOKENS, labels=TOKENS).likelihood
+        scores = model(TOKENS)[REAL].float()
+    assert losses.dtype == torch.float32
+    if not adaptive:
+        expected = nn.functional.cross_entropy(scores, TOKENS[REAL], reduction="none")
+        torch.testing.assert_close(losses, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_mismatches_are_explained() -> None:
+    pairs = lamina.Transformer.from_preset("iwslt", **SMALL)
+    with pytest.raises(UserError, match="3 source and 2 target sequences"):
+        pairs(TOKENS, TOKENS[:2])
+    bare = lamina.Transformer.from_preset("iwslt", kind="decoder", head="none", **SMALL)
+    with pytest.raises(UserError, match="with a head can be decoded"):
+        bare.step(torch.tensor([1]), [1], bare.new_cache(1, 3))
+    with pytest.raises(UserError, match="no word losses"):
+        bare(TOKENS, labels=TOKENS)
+    adaptive = lamina.Transformer.from_preset("lm", **(SMALL | {"vocab_size": 40, "adaptive_cutoffs": (6, 14)}))
+    with pytest.raises(UserError, match="outside the vocabulary of 40"):
+        adaptive(TOKENS + 39)
+
+
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder", "encoder"])
+def test_whole_models_run_on_the_meta_device(kind: str) -> None:
+    with torch.device("meta"):
+        model = lamina.Transformer.from_preset("iwslt", kind=kind, **SMALL)
+    tokens = TOKENS.to("meta")
+    scores = model(tokens, tokens) if kind == "encoder-decoder" else model(tokens)
+    scores.sum().backward()
+    assert scores.is_meta

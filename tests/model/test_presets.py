@@ -8,6 +8,7 @@ import torch
 import lamina
 from lamina import UserError
 from lamina.model.presets import PRESETS, preset
+from lamina.model.sequences import Sequences
 
 
 def count(name: str, **changes: object) -> int:
@@ -56,6 +57,8 @@ def test_theory_preset_is_xiongs_setting() -> None:
     assert isinstance(attention.output, torch.nn.Identity)
     assert attention.value.weight.std().item() == pytest.approx(512**-0.5, rel=0.02)
     assert feed_forward.inner.weight.shape == (512, 512)
+    embedded = model.embedding(model.tables["input"], torch.arange(1, 2000), Sequences([1999]))
+    assert (embedded.square().sum(-1) / 512).mean().item() == pytest.approx(1, rel=0.01), "inputs are N(0, I)"
     linear = lamina.Transformer.from_preset("theory-linear", num_layers=1).stack.layers[0].sublayers[1]
     x = torch.randn(3, 512)
     torch.testing.assert_close(linear(2 * x), 2 * linear(x))
@@ -76,7 +79,11 @@ def test_theory_preset_is_xiongs_setting() -> None:
         ("lm", {"num_layers": (2, 2)}, r"num_layers is a pair, but a model of kind 'decoder' has one stack"),
         ("iwslt", {"adaptive_cutoffs": (5,)}, r"adaptive_cutoffs are for language models"),
         ("lm", {"vocab_size": 100}, r"adaptive_cutoffs .* must rise and lie between 1 and the vocabulary of 100"),
-        ("iwslt", {"head": "classes"}, r"head 'classes' needs kind 'encoder'"),
+        ("iwslt", {"head": "classes"}, r"an encoder-decoder predicts words"),
+        ("lm", {"head": "classes", "adaptive_cutoffs": ()}, r"head 'classes' needs kind 'encoder'"),
+        ("iwslt", {"num_layers": (0, 2)}, r"num_layers.0: Input should be greater than or equal to 1 \(given: 0\)"),
+        ("iwslt", {"num_layers": True}, r"num_layers is a number or a word, not true"),
+        ("iwslt", {"dropout": float("nan")}, r"dropout: .*finite"),
         ("iwslt", {"padding_index": 10_000}, r"padding_index 10000 lies outside"),
         ("iwslt", {"dropout": 1.5}, r"dropout: .*less than 1"),
     ],

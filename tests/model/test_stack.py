@@ -18,9 +18,15 @@ class Scaled(nn.Module):
         return scale * x + shift
 
 
-class Greedy(nn.Module):
-    def forward(self, x: Tensor, **everything: float) -> Tensor:
-        return x * sum(everything.values())
+class NamesNone(nn.Module):
+    def forward(self, x: Tensor, **anything: float) -> Tensor:
+        assert not anything
+        return x
+
+
+class MeanOverPositions(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(0)
 
 
 def test_keywords_go_to_the_sublayers_that_name_them() -> None:
@@ -28,8 +34,8 @@ def test_keywords_go_to_the_sublayers_that_name_them() -> None:
     stack = Stack([[Scaled(), nn.Identity()]], model_dim=4, residual="t-fixup")
     torch.testing.assert_close(stack(x, scale=2.0), 2 * (x + 2 * x))
     torch.testing.assert_close(stack(x, scale=2.0, shift=1.0), 2 * (x + 2 * x + 1))
-    greedy = Stack([[Greedy()]], model_dim=4, residual="t-fixup")
-    torch.testing.assert_close(greedy(x, a=1.0, b=2.0), 4 * x)
+    unnamed = Stack([[Scaled(), NamesNone()]], model_dim=4, residual="t-fixup")
+    torch.testing.assert_close(unnamed(x, scale=2.0), 2 * (x + 2 * x))
 
 
 def test_a_keyword_nobody_names_and_one_that_is_missing() -> None:
@@ -75,7 +81,67 @@ def test_roles_that_match_nothing_or_are_unknown() -> None:
         Stack([[Mixer(4)]], model_dim=4, roles={"*.inner": "qeury"})
 
 
-@pytest.mark.parametrize("layers", [[], [[]], [[nn.Linear(4, 4)], []]])
+@pytest.mark.parametrize("wrong", [nn.Linear(6, 1), nn.Linear(6, 5), nn.Flatten(0), MeanOverPositions()])
+def test_a_branch_of_another_shape_is_an_error_that_names_the_sublayer(wrong: nn.Module) -> None:
+    stack = Stack([[nn.Linear(6, 6), wrong]], model_dim=6)
+    with pytest.raises(UserError, match=r"sub-layer 1 .* a branch must keep the shape"):
+        stack(torch.randn(3, 6))
+
+
+def test_a_compiled_sublayer_still_gets_the_keywords_it_names() -> None:
+    stack = Stack([[torch.compile(Scaled(), backend="eager")]], model_dim=4, residual="t-fixup")
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(stack(x, scale=2.0), 3 * x)
+
+
+def test_foreign_names_do_not_clash_with_ours() -> None:
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.slot = nn.Linear(4, 4)
+
+        def matrices(self, size: int) -> int:
+            return size
+
+        def forward(self, x: Tensor, observe: float, state: float, debug: float) -> Tensor:
+            return self.slot(x) * observe * state * debug
+
+    stack = Stack([[Named()]], model_dim=4, residual="fixup", checkpoint_layers=True)
+    assert isinstance(stack.layers[0].sublayers[0].slot, nn.Linear)
+    stack(torch.randn(3, 4), observe=1.0, state=2.0, debug=3.0).sum().backward()
+
+
+def test_a_module_in_several_layers_gets_start_values_once() -> None:
+    torch.manual_seed(4)
+    shared = Mixer(64)
+    roles = {"*.inner": "inner", "*.outer": "outer"}
+    Stack([[shared] for _ in range(4)], model_dim=64, residual="t-fixup", roles=roles)
+    assert shared.inner.weight.std().item() == pytest.approx((2 / 128) ** 0.5 * 36**-0.25, rel=0.05)
+    stack = Stack([[shared] for _ in range(4)], model_dim=64, residual="admin", roles=roles, omega="closed-form")
+    with pytest.raises(UserError, match="shared with another sub-layer"):
+        stack.fold()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"init": "xaver"}, "init: unknown value 'xaver'; did you mean 'xavier'"),
+        ({"part_of": "encodr"}, "part_of: unknown value 'encodr'; did you mean 'encoder'"),
+        ({"part_of": "encoder"}, "give other_num_layers"),
+        ({"dropout": float("nan")}, "dropout"),
+        ({"dropout": 1.0}, "dropout: .*less than 1"),
+        ({"model_dim": 0}, "model_dim: .*greater than or equal to 1"),
+        ({"residual": None}, "residual: .*string"),
+        ({"residual": "resi-dual", "dual_scale": True}, "dual_scale is a number or a word, not true"),
+        ({"residual": "resi-dual", "dual_scale": float("inf")}, "dual_scale: .*finite"),
+    ],
+)
+def test_what_a_stack_takes_is_checked(options: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Stack([[nn.Linear(4, 4)]], **({"model_dim": 4} | options))
+
+
+@pytest.mark.parametrize("layers", [[], [[]], [[nn.Linear(4, 4)], []], [nn.Linear(4, 4)]])
 def test_an_empty_stack(layers: list[list[nn.Module]]) -> None:
     with pytest.raises(UserError, match="at least one layer"):
         Stack(layers, model_dim=4)

@@ -139,3 +139,94 @@ def test_omega_is_kept_out_of_weight_decay_unless_asked() -> None:
     assert len(kept) == 2 * 2 + 2 * 3
     assert not list(small_model("admin", residual_options={"omega_decay": True}).undecayed_parameters())
     assert not list(small_model("post-ln").undecayed_parameters())
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_a_bad_batch_leaves_omega_unset(bad: float) -> None:
+    stack = small_stack("admin", 2)
+    with pytest.raises(UserError, match="came out as nan"):
+        stack.calibrate(torch.full((9, 6), bad))
+    with pytest.raises(UserError, match="not set"):
+        stack(torch.randn(3, 6))
+
+
+def test_a_pass_that_breaks_leaves_everything_as_it_was() -> None:
+    class Broken(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            raise RuntimeError("broken")
+
+    stack = Stack([[nn.Linear(6, 6), Broken()]], model_dim=6, residual="admin").eval()
+    with pytest.raises(RuntimeError, match="broken"):
+        stack.calibrate(torch.randn(3, 6))
+    assert not stack.training
+    assert all((omega == 1).all() for omega in omegas(stack))
+    with pytest.raises(UserError, match="not set"):
+        stack(torch.randn(3, 6))
+    with pytest.raises(UserError, match="not set"):
+        stack.fold()
+
+
+def test_calibrating_again_gives_the_same_and_rescaling_twice_is_refused() -> None:
+    x = torch.randn(20, 6)
+    stack = small_stack("admin", 3)
+    stack.calibrate(x)
+    first = [omega.clone() for omega in omegas(stack)]
+    stack.calibrate(x)
+    assert all(torch.equal(one, other) for one, other in zip(first, omegas(stack), strict=True))
+
+    model = small_model("admin", residual_options={"omega_form": "rescaled"})
+    with pytest.raises(UserError, match="rescaled already"):
+        model.calibrate(SOURCE, TARGET)
+    model.start()
+    model.calibrate(SOURCE, TARGET)
+    assert model(SOURCE, TARGET).isfinite().all()
+
+
+def test_rescaling_needs_to_know_the_matrices() -> None:
+    stack = small_stack("admin", 2, omega_form="rescaled")
+    with pytest.raises(UserError, match="divides the matrices of sub-layer 1"):
+        stack.calibrate(torch.randn(9, 6))
+
+
+def test_closed_form_works_though_no_weight_is_touched() -> None:
+    stack = small_stack("admin", 2, omega="closed-form", init=None)
+    assert stack(torch.randn(3, 6)).isfinite().all()
+    assert stack.calibrate(torch.randn(3, 6)) is None
+
+
+def test_a_mask_must_be_boolean_and_reaches_who_names_it() -> None:
+    seen = []
+
+    class Masked(nn.Module):
+        def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+            seen.append(mask)
+            return x * mask[..., None]
+
+    stack, x = Stack([[Masked()]], model_dim=6, residual="admin"), torch.randn(2, 3, 6)
+    mask = torch.tensor([[True, True, False], [True, False, False]])
+    with pytest.raises(UserError, match="mask must hold booleans"):
+        stack.calibrate(x, mask.long())
+    stack.calibrate(x, mask)
+    assert seen[0] is mask
+
+
+def test_profiling_is_in_full_precision_and_touches_no_other_scheme() -> None:
+    class Precision(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear, self.norm, self.seen = nn.Linear(6, 6), nn.BatchNorm1d(6), []
+
+        def forward(self, x: Tensor) -> Tensor:
+            answer = self.linear(x)
+            self.seen.append(answer.dtype)
+            return self.norm(answer.to(x.dtype))
+
+    with torch.autocast("cpu", torch.bfloat16):
+        stack = Stack([[Precision()]], model_dim=6, residual="admin")
+        frozen = stack.layers[0].sublayers[0].norm.eval()
+        stack.calibrate(torch.randn(9, 6))
+        assert stack.layers[0].sublayers[0].seen == [torch.float64]
+        assert not frozen.training
+        other = Stack([[Precision()]], model_dim=6, residual="pre-ln")
+        other.calibrate(torch.randn(9, 6))
+        assert other.layers[0].sublayers[0].norm.num_batches_tracked == 0

@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
+import lamina
 from lamina import residual
 from lamina.model.stack import Stack
 from lamina.residual.card import card
-from small_models import SOURCE, TARGET, Mixer, by_reference, ready, small_model, small_stack
+from small_models import SMALL, SOURCE, TARGET, Mixer, by_reference, ready, small_model, small_stack
 
 every_scheme = pytest.mark.parametrize("name", residual.names())
 
@@ -47,6 +48,45 @@ def test_equals_its_equation_with_one_sublayer_a_layer_and_either_norm(name: str
     x = torch.randn(4, 6)
     stack = ready(small_stack(name, 3, per_layer=1, norm=norm), x)
     torch.testing.assert_close(stack(x), by_reference(stack, x), atol=1e-10, rtol=1e-10)
+
+
+OPTIONS = [
+    ("post-ln", {"input_scale": True, "eps_factor": 100.0}),
+    ("b2t", {"scale_init": True}),
+    ("b2t-no-norm", {"final_norm": True}),
+    ("resi-dual", {"dual_scale": 0.3}),
+    ("resi-dual", {"dual_precision": "stream"}),
+    ("admin", {"omega": "paper"}),
+    ("admin", {"omega": "closed-form"}),
+    ("mix-ln", {"switch_layer": 2}),
+    ("layer-scale", {"start": 0.5}),
+    ("hyper-connections", {"num_streams": 3}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), OPTIONS)
+@pytest.mark.usefixtures("float64")
+def test_equals_its_equation_with_every_option(name: str, options: dict[str, Any]) -> None:
+    x = torch.randn(5, 6)
+    stack = ready(small_stack(name, 3, **options), x)
+    torch.testing.assert_close(stack(x), by_reference(stack, x), atol=1e-10, rtol=1e-10)
+
+
+class Silent(torch.nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.zeros_like(x)
+
+
+@every_scheme
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_does_not_round_the_stream(name: str, dtype: torch.dtype) -> None:
+    """Branches are computed in low precision, the stream that they are added to is not: silent branches show it."""
+    x = 1000 * torch.randn(5, 6)
+    layers = [[Silent(), Silent()] for _ in range(4)]
+    stack = Stack(layers, model_dim=6, residual=name, **({"omega": "closed-form"} if name == "admin" else {}))
+    with torch.autocast("cpu", dtype):
+        low = stack(x)
+    assert torch.equal(low, stack(x))
 
 
 @every_scheme
@@ -141,13 +181,17 @@ def test_runs_on_the_meta_device(name: str, num_layers: int) -> None:
 @every_scheme
 def test_checkpointed_gradients_are_bit_identical_with_dropout(name: str) -> None:
     model = small_model(name, 3, dropout=0.2, attention_dropout=0.1, activation_dropout=0.1)
+    calls: list[object] = []
+    model.encoder.layers[0].sublayers[0].register_forward_hook(lambda *given: calls.append(None))
     gradients = []
     for checkpointed in (False, True):
         for stack in model.stacks():
             stack.checkpoint_layers = checkpointed
         model.zero_grad()
         torch.manual_seed(7)
+        calls.clear()
         model(SOURCE, TARGET).square().mean().backward()
+        assert len(calls) == (2 if checkpointed else 1), "a checkpointed layer is computed again on the way back"
         gradients.append({key: value.grad.clone() for key, value in model.named_parameters() if value.grad is not None})
     assert gradients[0].keys() == gradients[1].keys()
     for key, value in gradients[0].items():
@@ -170,6 +214,36 @@ def test_packed_padded_and_token_by_token_agree(name: str) -> None:
     for at in range(int(target_lengths.min())):
         step = model.step(TARGET[:, at], [1, 1, 1], memory, memory_sequences, cache)
         torch.testing.assert_close(step, padded[:, at], atol=1e-5, rtol=1e-5)
+
+
+@every_scheme
+def test_prompts_of_different_lengths_go_on_token_by_token(name: str) -> None:
+    """Rows that start with several tokens, and not as many, then one by one: in both kinds of causal model."""
+    rows = [[1, 21, 22, 23, 24], [1, 25, 26], [1, 27, 28, 29]]
+    prompts = [3, 1, 2]
+    model = small_model(name, 2).eval()
+    memory, memory_sequences = model.encode(SOURCE)
+    expected = [model(SOURCE[at : at + 1], torch.tensor([row]))[0] for at, row in enumerate(rows)]
+    cache = model.new_cache(num_rows=3, capacity=5)
+    first = torch.tensor([token for row, count in zip(rows, prompts, strict=True) for token in row[:count]])
+    scores = model.step(first, prompts, memory, memory_sequences, cache).split(prompts)
+    for row, count, score in zip(expected, prompts, scores, strict=True):
+        torch.testing.assert_close(score, row[:count], atol=1e-5, rtol=1e-5)
+    for at in range(2):
+        tokens = torch.tensor([row[count + at] for row, count in zip(rows, prompts, strict=True)])
+        scores = model.step(tokens, [1, 1, 1], memory, memory_sequences, cache)
+        wanted = torch.stack([row[count + at] for row, count in zip(expected, prompts, strict=True)])
+        torch.testing.assert_close(scores, wanted, atol=1e-5, rtol=1e-5)
+
+
+@every_scheme
+def test_a_language_model_decodes_token_by_token(name: str) -> None:
+    model = lamina.Transformer.from_preset("iwslt", kind="decoder", residual=name, num_layers=2, **SMALL).eval()
+    model.calibrate(SOURCE)
+    whole, cache = model(SOURCE[:, :3]), model.new_cache(3, capacity=3)
+    for at in range(3):
+        step = model.step(SOURCE[:, at], [1, 1, 1], cache)
+        torch.testing.assert_close(step, whole[:, at], atol=1e-5, rtol=1e-5)
 
 
 @every_scheme

@@ -14,9 +14,9 @@ from small_models import SOURCE, TARGET, Mixer, small_model, small_stack
 FOLDING = [scheme.name for scheme in residual.schemes() if scheme.folds]
 
 
-def trained(name: str, **changes: object) -> EncoderDecoder:
+def trained(name: str, dtype: torch.dtype = torch.float64, **changes: object) -> EncoderDecoder:
     """A model whose every parameter has left its start value."""
-    model = small_model(name, 4, **changes)
+    model = small_model(name, 4, **changes).to(dtype)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -27,7 +27,7 @@ def trained(name: str, **changes: object) -> EncoderDecoder:
 @pytest.mark.parametrize("norm", ["layer", "rms"])
 def test_outputs_stay_in_both_precisions(name: str, norm: str) -> None:
     for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
-        model = trained(name, norm={"kind": norm}).to(dtype)
+        model = trained(name, dtype, norm={"kind": norm})
         plain = model.fold()
         assert next(plain.parameters()).dtype == dtype
         before, after = model(SOURCE, TARGET), plain(SOURCE, TARGET)
@@ -99,3 +99,46 @@ def test_a_zero_in_omega_is_named() -> None:
         model.decoder.layers[1].sites[2].omega[3] = 0.0
     with pytest.raises(UserError, match=r"ω of sub-layer 5 \(feed-forward of layer 1\) holds a zero"):
         model.fold()
+
+
+def test_a_plain_stack_folds_to_itself_beside_one_that_is_not() -> None:
+    model = trained(("admin", "post-ln"))
+    plain = model.fold()
+    assert plain.options.residual == ("post-ln", "post-ln")
+    torch.testing.assert_close(model(SOURCE, TARGET), plain(SOURCE, TARGET), atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", FOLDING)
+def test_folding_draws_no_random_numbers(name: str) -> None:
+    model = trained(name)
+    state = torch.random.get_rng_state()
+    model.fold()
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+class ReadsMemory(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(6, 6) for _ in range(4))
+
+    def forward(self, x: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
+        return self.o((self.q(x) @ self.k(memory).T).softmax(-1) @ self.v(memory))
+
+
+@pytest.mark.parametrize("name", FOLDING)
+@pytest.mark.usefixtures("float64")
+def test_foreign_cross_attention_folds(name: str) -> None:
+    roles = {"*.q": "query", "*.k": "key", "*.v": "value", "*.o": "output"}
+    stack = Stack([[ReadsMemory()] for _ in range(3)], model_dim=6, residual=name, roles=roles)
+    x, memory = torch.randn(4, 6), torch.randn(5, 6)
+    stack.calibrate(x, memory=memory)
+    torch.testing.assert_close(stack(x, memory=memory), stack.fold()(x, memory=memory), atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("name", "known"), [("deep-norm", "inner"), ("admin", "outer")])
+@pytest.mark.usefixtures("float64")
+def test_partial_roles_are_refused_rather_than_folded_wrongly(name: str, known: str) -> None:
+    stack = Stack([[Mixer(6)] for _ in range(2)], model_dim=6, residual=name, roles={f"*.{known}": known})
+    stack.calibrate(torch.randn(5, 6))
+    with pytest.raises(UserError, match="cannot be folded"):
+        stack.fold()

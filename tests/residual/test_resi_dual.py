@@ -47,7 +47,7 @@ def loud_stack(**options: object) -> Stack:
 def dual_of(stack: Stack, x: Tensor) -> Tensor:
     state = stack.residual.open(x)
     for layer in stack.layers:
-        state = layer(state)
+        state = layer(state, {})
     return state[1]
 
 

@@ -7,9 +7,11 @@ its own, named after it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lamina.config import read_values, words_to_values
 from lamina.data.archive import unpack
 from lamina.data.catalogue import SOURCES, Source
 from lamina.data.manifest import hash_file
@@ -33,6 +35,17 @@ def source_options(name: str, folder: str, output: str, **changes: Any) -> Prepa
     if missing:
         raise _explain_missing(name, source, folder, missing)
     return chosen
+
+
+def chosen_options(what: str, words: Sequence[str], chosen: Mapping[str, Any]) -> PrepareOptions:
+    """The options of a TOML file or of a named set, overridden by `key=value` words and then by `chosen`."""
+    if what.endswith(".toml"):
+        return PrepareOptions.read({**read_values(what, words), **chosen}, where=what)
+    find_source(what)
+    changes = {**words_to_values(words), **chosen}
+    if "output" not in changes:
+        raise UserError(f"say where the store goes: lamina prepare {what} --output data/{what}")
+    return source_options(what, changes.pop("folder", "."), changes.pop("output"), **changes)
 
 
 def describe(name: str) -> str:

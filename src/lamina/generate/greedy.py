@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lamina.model.encoder_decoder import EncoderDecoder
-from lamina.model.sequences import Lengths, Sequences
+from lamina.model.sequences import Lengths
 
 
 @torch.no_grad()
@@ -36,8 +36,6 @@ def decode_greedily(
             kept = torch.from_numpy(np.flatnonzero(still_open)).to(source.device)
             active, tokens = active[still_open], tokens[kept]
             if len(active):
-                cache.reorder(kept, sentences=kept)
-                memory_sequences = Sequences(memory_sequences.counts[still_open], source.device)
-                # The cache has the keys and values of the source; what is left of the memory itself is not read.
+                cache.reorder(kept, sentences=kept)  # the cache holds all that is read of the source
     model.train(was_training)
     return outputs

@@ -9,13 +9,14 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from lamina.errors import UserError
-from lamina.model.cache import Cache
+from lamina.model.cache import Cache, Memory
 from lamina.model.positions import rotate
 from lamina.model.sequences import Sequences
+from lamina.model.sublayer import Sublayer
 from lamina.residual.base import Matrix
 
 
-class Attention(nn.Module):
+class Attention(Sublayer):
     """What self- and cross-attention share: the four matrices and the scores."""
 
     def __init__(
@@ -40,11 +41,10 @@ class Attention(nn.Module):
         self.query = nn.Linear(dim, dim, bias=bias)
         self.key = nn.Linear(dim, num_kv_heads * self.head_dim, bias=bias)
         self.value = nn.Linear(dim, num_kv_heads * self.head_dim, bias=bias)
-        self.slot: nn.Module = nn.Identity()
         self.output = nn.Linear(dim, dim, bias=bias) if output_matrix else nn.Identity()
 
-    def matrices(self, *, reads_memory: bool = False) -> Iterator[Matrix]:
-        """q, k, v and the output matrix by role, for schemes that set start values or fold."""
+    def matrices(self) -> Iterator[Matrix]:
+        reads_memory = self.kind == "cross-attention"
         has_output = isinstance(self.output, nn.Linear)
         yield Matrix("query", self.query.weight, self.query.bias, reads_stream=True)
         yield Matrix("key", self.key.weight, self.key.bias, reads_stream=not reads_memory)
@@ -103,26 +103,25 @@ class SelfAttention(Attention):
 class CrossAttention(Attention):
     kind = "cross-attention"
 
-    def matrices(self, *, reads_memory: bool = True) -> Iterator[Matrix]:
-        return super().matrices(reads_memory=reads_memory)
-
     def forward(
         self, x: Tensor, sequences: Sequences, memory: Tensor, memory_sequences: Sequences, cache: Cache | None = None
     ) -> Tensor:
-        held = None if cache is None else cache.memory(self.layer)
-        if held is None:
-            keys = memory_sequences.to_grid(self.heads(self.key(memory))).transpose(1, 2)
-            values = memory_sequences.to_grid(self.heads(self.value(memory))).transpose(1, 2)
+        source = None if cache is None else cache.memory(self.layer)
+        if source is None:
+            source = self._read(memory, memory_sequences)
             if cache is not None:
-                cache.keep_memory(self.layer, keys, values)
-        else:
-            keys, values = held
+                cache.keep_memory(self.layer, source)
         queries = sequences.to_grid(self.heads(self.query(x)))  # (rows, length, heads, head_dim)
         rows, length = queries.shape[:2]
         # Several rows may read one sentence (the beams of a search): they become further queries of that sentence.
-        queries = queries.reshape(len(keys), -1, *queries.shape[2:]).transpose(
+        queries = queries.reshape(len(source.keys), -1, *queries.shape[2:]).transpose(
             1, 2
         )  # (sentences, heads, queries, head_dim)
-        attended = self.attend(queries, keys, values, memory_sequences.key_mask)
+        attended = self.attend(queries, source.keys, source.values, source.mask)
         attended = attended.transpose(1, 2).reshape(rows, length, self.num_heads, self.head_dim)
         return self.answer(sequences.from_grid(attended))
+
+    def _read(self, memory: Tensor, sequences: Sequences) -> Memory:
+        keys, values = self.heads(self.key(memory)), self.heads(self.value(memory))
+        keys, values = (sequences.to_grid(each).transpose(1, 2) for each in (keys, values))
+        return Memory(keys, values, sequences.key_mask)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from lamina.errors import UserError
 from lamina.model.sequences import Lengths, Sequences
+
+
+class Memory(NamedTuple):
+    """Keys and values of the source: computed once per sentence, whatever the number of rows that read it."""
+
+    keys: Tensor  # (sentences, kv_heads, length, head_dim)
+    values: Tensor
+    mask: Tensor | None  # (sentences, 1, 1, length), True at real tokens
+
+    def choose(self, sentences: Tensor) -> Memory:
+        return Memory(self.keys[sentences], self.values[sentences], None if self.mask is None else self.mask[sentences])
 
 
 class Cache:
@@ -24,9 +37,7 @@ class Cache:
         self._step: Sequences | None = None
         self._mask: Tensor | None = None
         self._own: list[tuple[Tensor, Tensor] | None] = [None] * num_layers  # (rows, kv_heads, capacity, head_dim)
-        self._memory: list[tuple[Tensor, Tensor] | None] = [
-            None
-        ] * num_layers  # (sentences, kv_heads, length, head_dim)
+        self._memory: list[Memory | None] = [None] * num_layers
 
     def next(self, lengths: Lengths) -> Sequences:
         """The boundaries of the tokens that come next, `lengths[i]` of them in row i."""
@@ -59,12 +70,11 @@ class Cache:
         held[1][step.rows, :, step.positions] = values
         return held[0][:, :, : self.filled], held[1][:, :, : self.filled], self._mask
 
-    def memory(self, layer: int) -> tuple[Tensor, Tensor] | None:
+    def memory(self, layer: int) -> Memory | None:
         return self._memory[layer]
 
-    def keep_memory(self, layer: int, keys: Tensor, values: Tensor) -> None:
-        """Keys and values of the source: computed once per sentence, whatever the number of rows that read it."""
-        self._memory[layer] = (keys, values)
+    def keep_memory(self, layer: int, memory: Memory) -> None:
+        self._memory[layer] = memory
 
     def advance(self) -> None:
         """Close the step: its tokens now count as held."""
@@ -77,4 +87,4 @@ class Cache:
         self.held = self.held[rows.cpu().numpy()]
         self._own = [held and (held[0][rows], held[1][rows]) for held in self._own]
         if sentences is not None:
-            self._memory = [held and (held[0][sentences], held[1][sentences]) for held in self._memory]
+            self._memory = [held and held.choose(sentences) for held in self._memory]

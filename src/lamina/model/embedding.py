@@ -26,12 +26,19 @@ class AdaptiveTable(nn.Module):
             raise UserError(f"adaptive_cutoffs {cutoffs} must rise and lie between 1 and the vocabulary of {num_words}")
         edges = (0, *cutoffs, num_words)
         widths = [max(1, dim // factor**band) for band in range(len(cutoffs) + 1)]
-        self.dim = dim
+        self.dim, self.num_words = dim, num_words
         self.bands = module_list(
             Band(low, high, width, dim) for low, high, width in zip(edges[:-1], edges[1:], widths, strict=True)
         )
 
+    def start(self, init: str) -> None:
+        """The matrices; the tables' start values are the scheme's affair."""
+        for band in self.bands:
+            nn.init.xavier_uniform_(band.projection.weight)
+
     def forward(self, ids: Tensor) -> Tensor:
+        if ids.device.type == "cpu" and bool(((ids < 0) | (ids >= self.num_words)).any()):
+            raise UserError(f"a word's number lies outside the vocabulary of {self.num_words}")
         output: Tensor | None = None
         for band in self.bands:
             inside = (ids >= band.low) & (ids < band.high)
@@ -50,10 +57,6 @@ class Band(nn.Module):
         self.low, self.high = low, high
         self.table = nn.Embedding(high - low, width)
         self.projection = nn.Linear(width, dim, bias=False)
-
-    def start(self, init: str) -> None:
-        start_table(self.table, init)
-        nn.init.xavier_uniform_(self.projection.weight)
 
     def forward(self, ids: Tensor) -> Tensor:
         return self.projection(self.table(ids - self.low))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from lamina.errors import UserError
 from lamina.model.cache import Cache
 from lamina.model.heads import WordHead, WordLosses
 from lamina.model.options import ModelOptions, pair
@@ -47,6 +48,9 @@ class EncoderDecoder(Transformer):
         """Scores of the next word at every target token; with `labels`, the losses of the packed tokens instead."""
         memory, memory_sequences = self.encode(source, source_lengths)
         ids, sequences = pack(target, target_lengths, self.options.padding_index)
+        if sequences.num_sequences != memory_sequences.num_sequences:
+            counts = f"{memory_sequences.num_sequences} source and {sequences.num_sequences} target"
+            raise UserError(f"a batch pairs every source with one target, but there are {counts} sequences")
         hidden = self.decode(ids, sequences, memory, memory_sequences)
         table = self.tables[self._output]
         if labels is not None:
@@ -87,14 +91,18 @@ class EncoderDecoder(Transformer):
         target_lengths: Lengths | None = None,
     ) -> None:
         """Show the first training batch to the schemes that look at one, at most 8,192 tokens on either side."""
+        if not self.wants_calibration:
+            return
         padding = self.options.padding_index
         batch = pack(source, source_lengths, padding), pack(target, target_lengths, padding)
         with self.calibrating(*batch) as [(source, source_sequences), (target, target_sequences)]:
             x = self.source_embedding(self.tables["source"], source, source_sequences)
             memory = self.encoder.calibrate(x, sequences=source_sequences)
+            if memory is None:
+                memory = self.encoder(x, sequences=source_sequences)
             y = self.target_embedding(self.tables[self._target], target, target_sequences)
             self.decoder.calibrate(y, sequences=target_sequences, memory=memory, memory_sequences=source_sequences)
 
     def tables_of(self, stack_name: str) -> list[str]:
         """A shared table belongs to the encoder's scheme."""
-        return ["source"] if stack_name == "encoder" else [name for name in self.tables if name != "source"]
+        return ["source"] if stack_name == "encoder" else [name for name in self.tables if name == "target"]

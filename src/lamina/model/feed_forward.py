@@ -8,13 +8,14 @@ from typing import Literal
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from lamina.model.sublayer import Sublayer
 from lamina.residual.base import Matrix
 
 Activation = Literal["relu", "gelu", "swiglu", "linear"]
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swiglu": F.silu}
 
 
-class FeedForward(nn.Module):
+class FeedForward(Sublayer):
     """outer(φ(inner(x))), φ ReLU or GELU; for SwiGLU outer(SiLU(gate(x)) ⊙ inner(x))."""
 
     kind = "feed-forward"
@@ -27,7 +28,6 @@ class FeedForward(nn.Module):
         self.inner = nn.Linear(dim, inner_dim, bias=bias)
         self.gate = nn.Linear(dim, inner_dim, bias=bias) if activation == "swiglu" else None
         self.dropout = nn.Dropout(dropout)
-        self.slot: nn.Module = nn.Identity()
         self.outer = nn.Linear(inner_dim, dim, bias=bias)
 
     def matrices(self) -> Iterator[Matrix]:
@@ -42,14 +42,13 @@ class FeedForward(nn.Module):
         return self.outer(self.slot(self.dropout(active)))  # (tokens, dim)
 
 
-class LinearFeedForward(nn.Module):
+class LinearFeedForward(Sublayer):
     """A single matrix: the feed-forward block of ResiDual's analysis (Xie et al. 2023, section 3.1)."""
 
     kind = "feed-forward"
 
     def __init__(self, dim: int, *, bias: bool = True) -> None:
         super().__init__()
-        self.slot: nn.Module = nn.Identity()
         self.outer = nn.Linear(dim, dim, bias=bias)
 
     def matrices(self) -> Iterator[Matrix]:

@@ -16,6 +16,13 @@ from lamina.errors import UserError
 from lamina.model.embedding import AdaptiveTable
 from lamina.model.start import start_matrix
 from lamina.residual.base import Matrix
+from lamina.residual.precision import without_autocast
+
+
+def log_softmax(scores: Tensor) -> Tensor:
+    """In single precision at least: a loss is a small difference of large sums."""
+    with without_autocast(scores):
+        return F.log_softmax(scores, dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
 
 
 class WordLosses(NamedTuple):
@@ -33,7 +40,7 @@ class WordHead(nn.Module):
 
     def losses(self, hidden: Tensor, table: nn.Embedding, targets: Tensor, smoothing: float = 0.0) -> WordLosses:
         """`smoothing` spreads that share of the target evenly over the vocabulary."""
-        log_probabilities = F.log_softmax(self(hidden, table), dim=-1)
+        log_probabilities = log_softmax(self(hidden, table))
         likelihood = F.nll_loss(log_probabilities, targets, reduction="none")
         if not smoothing:
             return WordLosses(likelihood, likelihood)
@@ -75,7 +82,7 @@ class AdaptiveHead(nn.Module):
         head = self._head(hidden, table)
         parts = [head[:, : shortlist.high]]
         for entry, band in enumerate(rest, start=shortlist.high):
-            parts.append(head[:, entry, None] + F.log_softmax(band.scores(hidden), dim=-1))
+            parts.append(head[:, entry, None] + log_softmax(band.scores(hidden)))
         return torch.cat(parts, dim=-1)  # (tokens, vocabulary)
 
     def losses(self, hidden: Tensor, table: AdaptiveTable, targets: Tensor, smoothing: float = 0.0) -> WordLosses:
@@ -90,14 +97,14 @@ class AdaptiveHead(nn.Module):
         for entry, band in enumerate(rest, start=shortlist.high):
             inside = (targets >= band.low) & (targets < band.high)
             entries[inside] = entry
-            within = F.cross_entropy(band.scores(hidden[inside]), targets[inside] - band.low, reduction="none")
-            losses[inside] = within.to(losses.dtype)
+            scores = log_softmax(band.scores(hidden[inside]))
+            losses[inside] = F.nll_loss(scores, targets[inside] - band.low, reduction="none")
         losses = losses - head.gather(1, entries[:, None]).squeeze(1)
         return WordLosses(losses, losses)
 
     def _head(self, hidden: Tensor, table: AdaptiveTable) -> Tensor:
         scores = torch.cat([table.bands[0].scores(hidden), self.band_scores(hidden)], dim=-1)
-        return F.log_softmax(scores, dim=-1)
+        return log_softmax(scores)
 
 
 class ClassHead(nn.Module):

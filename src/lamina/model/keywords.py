@@ -15,15 +15,13 @@ class Keywords:
     def __init__(self, sublayer: nn.Module, name: str) -> None:
         """`name` is what errors call the sub-layer."""
         self.name = name
-        _, *others = inspect.signature(sublayer.forward).parameters.values()  # the first is x
+        named = getattr(sublayer, "_orig_mod", sublayer)  # a compiled module hides the names of its own forward
+        _, *others = inspect.signature(named.forward).parameters.values()  # the first is x
         by_name = [each for each in others if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
         self.names = tuple(each.name for each in by_name)
         self.required = tuple(each.name for each in by_name if each.default is each.empty)
-        self.accepts_any = any(each.kind is each.VAR_KEYWORD for each in others)
 
     def choose(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        if self.accepts_any:
-            return dict(context)
         return {name: context[name] for name in self.names if name in context}
 
     def require(self, context: Mapping[str, Any]) -> None:

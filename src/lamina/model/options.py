@@ -100,6 +100,8 @@ class ModelOptions(Options):
             raise ValueError("shared_embeddings is 'all', but the vocabularies differ; use 'decoder' or 'none'")
         if self.adaptive_cutoffs and (self.kind != "decoder" or self.head != "words"):
             raise ValueError("adaptive_cutoffs are for language models: kind 'decoder' with head 'words'")
+        if self.head != "words" and self.kind == "encoder-decoder":
+            raise ValueError("an encoder-decoder predicts words; leave head at 'words'")
         if self.head in ("classes", "masked-words") and self.kind != "encoder":
             raise ValueError(f"head {self.head!r} needs kind 'encoder'")
         if self.padding_index >= min(pair(self.vocab_size)):

@@ -45,5 +45,6 @@ def rotate(x: Tensor, positions: Tensor) -> Tensor:
 
 
 def frequencies(dim: int, device: torch.device) -> Tensor:
-    """10000^(-2i/d) for i = 0 … d/2."""
-    return 10000.0 ** (-torch.arange(0, dim, 2, device=device, dtype=torch.get_default_dtype()) / dim)
+    """10000^(-2i/d) for i = 0 … d/2, in single precision at least: an angle is a large number."""
+    dtype = torch.promote_types(torch.get_default_dtype(), torch.float32)
+    return 10000.0 ** (-torch.arange(0, dim, 2, device=device, dtype=dtype) / dim)

@@ -46,6 +46,7 @@ THEORY: dict[str, Any] = {
     "feed_forward_dim": 512,
     "num_heads": 1,
     "attention_output": False,
+    "positions": "none",  # inputs are N(0, I)
     "dropout": 0.0,
     "init": "theory",
 }

@@ -11,13 +11,13 @@ from typing import get_args
 from torch import Tensor, nn
 
 from lamina.errors import UserError, unknown
+from lamina.model.sublayer import Sublayer
 from lamina.residual.base import Matrix, Place, Role
 
 
 def declared_matrices(sublayer: nn.Module) -> tuple[Matrix, ...]:
     """What the sub-layer says of itself, as Lamina's own do."""
-    declare = getattr(sublayer, "matrices", None)
-    return tuple(declare()) if callable(declare) else ()
+    return tuple(sublayer.matrices()) if isinstance(sublayer, Sublayer) else ()
 
 
 def matrices_by_role(
@@ -43,7 +43,7 @@ def matrices_by_role(
     if unused:
         listing = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
         raise UserError(f"roles: {sorted(unused)[0]!r} matches no weight matrix; there are: {listing or 'none'}")
-    return {place: _alone_is_both(matrices) for place, matrices in found.items()}
+    return {place: _alone_is_both(found[place], sublayer) for place, sublayer in sublayers if place in found}
 
 
 def _by_role(role: Role, weight: Tensor, bias: Tensor | None, place: Place) -> Matrix:
@@ -52,8 +52,8 @@ def _by_role(role: Role, weight: Tensor, bias: Tensor | None, place: Place) -> M
     return Matrix(role, weight, bias, reads_stream, writes_branch=role in ("output", "outer"))
 
 
-def _alone_is_both(matrices: Sequence[Matrix]) -> tuple[Matrix, ...]:
+def _alone_is_both(matrices: Sequence[Matrix], sublayer: nn.Module) -> tuple[Matrix, ...]:
     """The only matrix of a sub-layer reads the stream and writes the branch, whatever its role."""
-    if len(matrices) == 1:
+    if sum(parameter.dim() == 2 for parameter in sublayer.parameters()) == 1:
         return (replace(matrices[0], reads_stream=True, writes_branch=True),)
     return tuple(matrices)

@@ -56,6 +56,8 @@ class SingleStack(Transformer):
 
         `only` holds indices of packed tokens: the head looks at no others, and labels are given for these alone.
         """
+        if labels is not None and self.options.head in ("classes", "none"):
+            raise UserError(f"a model with head {self.options.head!r} has no word losses; leave labels out")
         hidden, sequences = self.hidden(tokens, lengths, segments)
         if isinstance(self.head, ClassHead):
             return self.head(hidden[sequences.first])
@@ -82,8 +84,8 @@ class SingleStack(Transformer):
 
     def step(self, ids: Tensor, lengths: Lengths, cache: Cache) -> Tensor:
         """Scores after the next tokens of every row; the cache takes them in."""
-        if self.options.kind != "decoder":
-            raise UserError("only a causal model (kind 'decoder') can be decoded token by token")
+        if self.options.kind != "decoder" or self.options.head == "none":
+            raise UserError("only a causal model (kind 'decoder') with a head can be decoded token by token")
         sequences = cache.next(lengths)
         x = self.embedding(self.tables["input"], ids, sequences)
         hidden = self.stack(x, sequences=sequences, cache=cache)
@@ -95,6 +97,8 @@ class SingleStack(Transformer):
 
     def calibrate(self, tokens: Tensor, *, lengths: Lengths | None = None, segments: Tensor | None = None) -> None:
         """Show the first training batch to a scheme that looks at one, at most 8,192 tokens."""
+        if not self.wants_calibration:
+            return
         ids, sequences = pack(tokens, lengths, self.options.padding_index)
         if segments is None:
             segments = torch.zeros_like(ids)
@@ -104,4 +108,4 @@ class SingleStack(Transformer):
             self.stack.calibrate(x, sequences=sequences)
 
     def tables_of(self, stack_name: str) -> list[str]:
-        return list(self.tables)
+        return ["input"]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -20,10 +21,40 @@ from lamina import residual as schemes
 from lamina.errors import UserError, unknown
 from lamina.model.keywords import Keywords
 from lamina.model.modules import module_list
+from lamina.model.profiling import profiling, refuse_sharded
 from lamina.model.roles import declared_matrices, matrices_by_role
-from lamina.model.start import start_matrix
+from lamina.model.start import Init, start_matrix
+from lamina.model.sublayer import Sublayer
+from lamina.options import Options
 from lamina.residual.base import Matrix, Observer, Part, Place, Role, Shape, Site
 from lamina.residual.norm import NormOptions
+
+
+class StackOptions(Options):
+    """What `Stack` takes besides layers and the scheme's own options."""
+
+    model_dim: Annotated[int, Field(ge=1)]
+    """The width of the stream."""
+    residual: str = schemes.DEFAULT
+    """The scheme; `lamina schemes` lists them."""
+    norm: NormOptions = NormOptions()
+    """The norm that the scheme places."""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """On the output of every sub-layer."""
+    init: Init | None = "xavier"
+    """Base start values of the matrices whose role is known; None leaves all weights alone."""
+    part_of: Literal["single", "encoder", "decoder"] = "single"
+    """Some schemes treat the two stacks of an encoder–decoder differently …"""
+    other_num_layers: Annotated[int, Field(ge=0)] = 0
+    """… and need the depth of the other one."""
+    checkpoint_layers: bool = False
+    """Keep only what stands between layers and compute the rest again on the way back."""
+
+    @model_validator(mode="after")
+    def _paired(self) -> Self:
+        if self.part_of != "single" and not self.other_num_layers:
+            raise ValueError(f"part_of is {self.part_of!r}: give other_num_layers, the depth of the other stack")
+        return self
 
 
 class Layer(nn.Module):
@@ -37,14 +68,12 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.keywords = [Keywords(sublayer, str(place)) for sublayer, place in zip(sublayers, places, strict=True)]
 
-    def forward(self, state: Any, observe: Observer | None = None, **context: Any) -> Any:
+    def forward(self, state: Any, context: Mapping[str, Any], observe: Observer | None = None) -> Any:
         for sublayer, site, keywords in zip(self.sublayers, self.sites, self.keywords, strict=True):
-            branch = sublayer(site.read(state), **keywords.choose(context))
-            if not isinstance(branch, Tensor):
-                raise UserError(
-                    f"{keywords.name} returned a {type(branch).__name__}, not a tensor; "
-                    "wrap it in a module that returns the branch alone"
-                )
+            read = site.read(state)
+            branch = sublayer(read, **keywords.choose(context))
+            if not isinstance(branch, Tensor) or branch.shape != read.shape:
+                raise _wrong_branch(keywords.name, branch, read)
             branch = self.dropout(branch)
             if observe is not None:
                 observe(site, state, branch)
@@ -57,54 +86,56 @@ class Stack(nn.Module):
         self,
         layers: Sequence[Sequence[nn.Module]],
         *,
-        model_dim: int,
-        residual: str = schemes.DEFAULT,
         norm: NormOptions | Literal["layer", "rms"] = "layer",
-        dropout: float = 0.0,
         roles: Mapping[str, Role] | None = None,
-        init: str | None = "xavier",
-        part_of: Literal["single", "encoder", "decoder"] = "single",
-        other_num_layers: int = 0,
-        checkpoint_layers: bool = False,
         **options: Any,
     ) -> None:
         """
         layers: a list of layers, each a list of modules that map (…, model_dim) to the same shape.
-        roles: the roles of foreign weight matrices, as {"*.q_proj": "query", …}. Those get start values (`init`, then
-            the scheme's); all other foreign weights are left alone.
-        part_of, other_num_layers: for schemes that treat the two stacks of an encoder–decoder differently.
-        checkpoint_layers: keep only what stands between layers and compute the rest again on the way back.
-        options: the scheme's own.
+        roles: the roles of foreign weight matrices, as {"*.q_proj": "query", …}. Those get start values; all other
+            foreign weights are left alone. Keys and values of a module whose forward names `memory` read that.
+        options: those of `StackOptions` (model_dim, residual, dropout …) and the scheme's own.
         """
         super().__init__()
-        if not layers or not all(len(layer) for layer in layers):
-            raise UserError("a stack needs at least one layer, and each layer at least one sub-layer")
+        if not layers or not all(isinstance(layer, Sequence) and len(layer) for layer in layers):
+            raise UserError("a stack needs a list of at least one layer, and each layer a list of at least one module")
         norm = norm if isinstance(norm, NormOptions) else NormOptions.read({"kind": norm}, where="norm")
+        own = {name: value for name, value in options.items() if name in StackOptions.model_fields}
+        self.options = StackOptions.read({**own, "norm": norm}, where="Stack")
         num_sublayers = sum(len(layer) for layer in layers)
-        self.shape = Shape(model_dim, len(layers), num_sublayers, part_of, other_num_layers)
-        self.residual = schemes.build(residual, self.shape, norm, options)
-        self.checkpoint_layers = checkpoint_layers
+        part_of, other = self.options.part_of, self.options.other_num_layers
+        self.shape = Shape(self.options.model_dim, len(layers), num_sublayers, part_of, other)
+        scheme_options = {name: value for name, value in options.items() if name not in own}
+        self.residual = schemes.build(self.options.residual, self.shape, norm, scheme_options)
+        self.checkpoint_layers = self.options.checkpoint_layers
         self.layers = module_list(
-            Layer(layer, [self.residual.site(place) for place in places], places, dropout)
+            Layer(layer, [self.residual.site(place) for place in places], places, self.options.dropout)
             for layer, places in zip(layers, _places(layers), strict=True)
         )
         for place, sublayer, _ in self._sublayers():
             slot = self.residual.slot(place)
-            if slot is not None and hasattr(sublayer, "slot"):
+            if slot is not None and isinstance(sublayer, Sublayer):
                 sublayer.slot = slot
         self._roles = dict(roles or {})
-        if init is not None:
-            self.start(init)
+        self._keywords = sorted({name for layer in self.layers for each in layer.keywords for name in each.names})
+        if self.options.init is not None:
+            self.start(self.options.init)
 
     @property
     def parts(self) -> list[Part]:
-        """The sub-layers as the scheme sees them. Found anew each time: sharding replaces parameters."""
-        foreign = [(place, sublayer) for place, sublayer, _ in self._sublayers() if not declared_matrices(sublayer)]
+        """The sub-layers as the scheme sees them; a matrix that several share belongs to the first.
+
+        Found anew each time: sharding replaces parameters.
+        """
+        foreign = [(place, sublayer) for place, sublayer, _ in self._sublayers() if not isinstance(sublayer, Sublayer)]
         by_role = matrices_by_role(foreign, self._roles)
-        return [
-            Part(place, site, declared_matrices(sublayer) or by_role.get(place, ()))
-            for place, sublayer, site in self._sublayers()
-        ]
+        seen: set[int] = set()
+        parts = []
+        for place, sublayer, site in self._sublayers():
+            matrices = declared_matrices(sublayer) or by_role.get(place, ())
+            parts.append(Part(place, site, [each for each in matrices if id(each.weight) not in seen]))
+            seen.update(id(each.weight) for each in matrices)
+        return parts
 
     def _sublayers(self) -> Iterator[tuple[Place, nn.Module, Site[Any]]]:
         for layer in self.layers:
@@ -112,16 +143,16 @@ class Stack(nn.Module):
 
     def forward(self, x: Tensor, **context: Any) -> Tensor:
         self._check(x, context)
-        return self._run(x, None, context)
+        return self._run(x, context)
 
-    def _run(self, x: Tensor, observe: Observer | None, context: dict[str, Any]) -> Tensor:
+    def _run(self, x: Tensor, context: Mapping[str, Any], observe: Observer | None = None) -> Tensor:
         state = self.residual.open(x)
-        recompute = self.checkpoint_layers and torch.is_grad_enabled() and observe is None
+        recompute = self.checkpoint_layers and torch.is_grad_enabled()
         for layer in self.layers:
             if recompute:
-                state = checkpoint(layer, state, use_reentrant=False, **context)
+                state = checkpoint(layer, state, context, use_reentrant=False)
             else:
-                state = layer(state, observe, **context)
+                state = layer(state, context, observe)
         return self.residual.close(state)
 
     @torch.no_grad()
@@ -132,47 +163,53 @@ class Stack(nn.Module):
                 start_matrix(matrix, self.residual.base_start or init)
         self.residual.initialise(self.parts, embeddings)
 
-    @torch.no_grad()
-    def calibrate(self, x: Tensor, mask: Tensor | None = None, **context: Any) -> Tensor:
-        """Let the scheme look at one batch, if it wants to; `mask` is True at real positions. Returns the output.
+    def calibrate(self, x: Tensor, mask: Tensor | None = None, **context: Any) -> Tensor | None:
+        """Let the scheme look at one batch, if it wants to: then the output of that pass is returned.
 
-        Runs in training mode and full precision, and leaves the random state as it was.
+        `mask` is True at real positions; sub-layers that name it get it too. Runs in training mode and full precision
+        and leaves no trace. Calibrate before sharding.
         """
+        if not self.residual.wants_calibration:
+            return None
+        if mask is not None:
+            if mask.dtype != torch.bool or mask.shape != x.shape[:-1]:
+                raise UserError(
+                    f"mask must hold booleans of shape {tuple(x.shape[:-1])}, True at real positions, not "
+                    f"{mask.dtype} of shape {tuple(mask.shape)}"
+                )
+            if "mask" in self._keywords:
+                context["mask"] = mask
         self._check(x, context)
-        was_training = self.training
-        devices = [x.device] if x.device.type == "cuda" else []
-        with (
-            self.residual.calibration(self.parts, mask) as observe,
-            torch.random.fork_rng(devices=devices),
-            torch.autocast(x.device.type, enabled=False) if x.device.type != "meta" else torch.no_grad(),
-        ):
-            self.train()
-            output = self._run(x, observe, context)
-        self.train(was_training)
-        return output
+        with profiling(self, x), self.residual.calibration(self.parts, mask) as observe:
+            return self._run(x, context, observe)
 
     def fold(self) -> Stack:
         """A plain stack with the same outputs, from a scheme that can be folded."""
+        refuse_sharded(self, "folded")
         scheme, options = self.residual.folded()
         for part in self.parts:
-            if not any(matrix.reads_stream for matrix in part.matrices):
-                raise UserError(f"{part.place} cannot be folded: give the roles of its matrices with roles={{…}}")
-        sample = next(self.parameters())
+            if not any(getattr(matrix, self.residual.fold_changes) for matrix in part.matrices):
+                raise UserError(
+                    f"{part.place} cannot be folded: its matrices are not known, or shared with another sub-layer; "
+                    "give their roles with roles={…}"
+                )
+        kept = {"model_dim", "dropout", "part_of", "other_num_layers", "checkpoint_layers"}
         plain = Stack(
             [[copy.deepcopy(sublayer) for sublayer in layer.sublayers] for layer in self.layers],
-            model_dim=self.shape.model_dim,
-            residual=scheme,
-            norm=self.residual.norm_options,
-            dropout=self.layers[0].dropout.p,
+            norm=self.options.norm,
             roles=self._roles,
+            residual=scheme,
             init=None,
-            part_of=self.shape.role,
-            other_num_layers=self.shape.other_num_layers,
-            checkpoint_layers=self.checkpoint_layers,
+            **self.options.model_dump(include=kept),
             **options,
-        ).to(sample.device, sample.dtype)
+        )
+        parts, plain_parts = self.parts, plain.parts
+        for part, plain_part in zip(parts, plain_parts, strict=True):
+            sample = next(part.site.parameters())
+            plain_part.site.to(sample.device, sample.dtype)
+        plain.residual.to(sample.device, sample.dtype)
         with torch.no_grad():
-            self.residual.fold_into(plain.residual, self.parts, plain.parts)
+            self.residual.fold_into(plain.residual, parts, plain_parts)
         return plain.train(self.training)
 
     def undecayed_parameters(self) -> Iterator[nn.Parameter]:
@@ -183,20 +220,30 @@ class Stack(nn.Module):
     def _check(self, x: Tensor, context: Mapping[str, Any]) -> None:
         if x.shape[-1] != self.shape.model_dim:
             raise UserError(f"the stack is {self.shape.model_dim} wide, but its input has {x.shape[-1]} channels")
-        keywords = [each for layer in self.layers for each in layer.keywords]
-        accepts_any = any(each.accepts_any for each in keywords)
-        known = sorted({name for each in keywords for name in each.names})
         for name in context:
-            if name not in known and not accepts_any:
-                raise unknown("keyword for the sub-layers", name, known)
-        for each in keywords:
-            each.require(context)
+            if name not in self._keywords:
+                raise unknown("keyword for the sub-layers", name, self._keywords)
+        for layer in self.layers:
+            for keywords in layer.keywords:
+                keywords.require(context)
 
 
 def _places(layers: Sequence[Sequence[nn.Module]]) -> list[list[Place]]:
     numbered = [(number, at, module) for number, layer in enumerate(layers) for at, module in enumerate(layer)]
     places: list[list[Place]] = [[] for _ in layers]
     for index, (number, at, module) in enumerate(numbered):
-        kind = getattr(module, "kind", None) or type(module).__name__
-        places[number].append(Place(index, number, kind, first=at == 0, last=at == len(layers[number]) - 1))
+        places[number].append(Place(index, number, _kind(module), first=at == 0, last=at == len(layers[number]) - 1))
     return places
+
+
+def _kind(module: nn.Module) -> str:
+    if isinstance(module, Sublayer):
+        return module.kind
+    return "cross-attention" if "memory" in Keywords(module, "").names else type(module).__name__
+
+
+def _wrong_branch(name: str, branch: Any, read: Tensor) -> UserError:
+    if not isinstance(branch, Tensor):
+        kind = type(branch).__name__
+        return UserError(f"{name} returned a {kind}, not a tensor; wrap it in a module that returns the branch alone")
+    return UserError(f"{name} turned {tuple(read.shape)} into {tuple(branch.shape)}; a branch must keep the shape")

@@ -6,6 +6,7 @@ Padded ids are packed on arrival: nothing is computed on padding, and outputs co
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self, cast
@@ -14,11 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from lamina.model.attention import CrossAttention, SelfAttention
-from lamina.model.embedding import AdaptiveTable, Band, Embedding
+from lamina.model.embedding import AdaptiveTable, Embedding
 from lamina.model.feed_forward import FeedForward, LinearFeedForward
 from lamina.model.heads import AdaptiveHead, ClassHead, MaskedWordHead
 from lamina.model.options import ModelOptions, pair
 from lamina.model.presets import preset
+from lamina.model.profiling import profiling
 from lamina.model.sequences import Sequences
 from lamina.model.stack import Stack
 from lamina.model.start import start_table
@@ -67,17 +69,25 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def start(self) -> None:
-        """Draw all start values: tables and heads, then each stack's matrices and what its scheme makes of them."""
+        """Draw all start values: embeddings and heads, then each stack's tables and matrices as its scheme wants."""
         for module in self.modules():
-            if isinstance(module, Embedding | Band | MaskedWordHead | AdaptiveHead | ClassHead):
+            if isinstance(module, Embedding | AdaptiveTable | MaskedWordHead | AdaptiveHead | ClassHead):
                 module.start(self.options.init)
-        for table in self.tables.values():
-            if isinstance(table, nn.Embedding):
-                start_table(table, self.options.init, self.options.padding_index)
+        if "output" in self.tables:
+            self._start_tables("output", self.options.init)
         for name, stack in zip(self.stack_names, self.stacks(), strict=True):
-            tables = [self.tables[table] for table in self.tables_of(name)]
-            plain = [Matrix("embedding", table.weight) for table in tables if isinstance(table, nn.Embedding)]
-            stack.start(self.options.init, plain)
+            init = stack.residual.base_start or self.options.init
+            tables = [table for owned in self.tables_of(name) for table in self._start_tables(owned, init)]
+            stack.start(self.options.init, [Matrix("embedding", table.weight) for table in tables])
+
+    def _start_tables(self, name: str, init: str) -> list[nn.Embedding]:
+        """The table of that name, or its bands, drawn anew; the padding row is zero."""
+        table, padding = self.tables[name], self.options.padding_index
+        bands = [(each.low, each.table) for each in table.bands] if isinstance(table, AdaptiveTable) else [(0, table)]
+        for first, band in bands:
+            inside = 0 <= padding - first < band.num_embeddings
+            start_table(band, init, padding - first if inside else None)
+        return [band for _, band in bands]
 
     def fold(self) -> Self:
         """The same model as a plain one, for schemes that fold. Its options say what it has become."""
@@ -86,25 +96,23 @@ class Transformer(nn.Module):
         schemes, options = tuple(plan.scheme for plan in plans), tuple(plan.options for plan in plans)
         paired = len(stacks) > 1
         changes = {"residual": schemes if paired else schemes[0], "residual_options": options if paired else options[0]}
-        plain = type(self)(self.options.model_copy(update=changes))
-        rest = {key: value for key, value in self.state_dict().items() if not key.startswith(self.stack_names)}
-        plain.load_state_dict(rest, strict=False)
-        sample = next(self.parameters())
-        plain.to(sample.device, sample.dtype).train(self.training)
-        for name, stack in zip(self.stack_names, stacks, strict=True):
-            setattr(plain, name, stack.fold())
+        folded = [stack.fold() for stack in stacks]
+        plain = copy.deepcopy(self)
+        plain.options = self.options.model_copy(update=changes)
+        for name, stack in zip(self.stack_names, folded, strict=True):
+            setattr(plain, name, stack)
         return plain
 
     @contextmanager
     def calibrating(self, *batch: tuple[Tensor, Sequences]) -> Iterator[list[tuple[Tensor, Sequences]]]:
-        """The first sequences of a batch, at most 8,192 tokens on any side; training mode, random state kept."""
+        """The first sequences of a batch, at most 8,192 tokens on any side, in a pass that leaves no trace."""
         count = min(sequences.num_fitting(CALIBRATION_TOKENS) for _, sequences in batch)
-        was_training = self.training
-        devices = [batch[0][0].device] if batch[0][0].is_cuda else []
-        with torch.no_grad(), torch.random.fork_rng(devices=devices):
-            self.train()
+        with profiling(self, batch[0][0]):
             yield [sequences.first_of(ids, count) for ids, sequences in batch]
-        self.train(was_training)
+
+    @property
+    def wants_calibration(self) -> bool:
+        return any(stack.residual.wants_calibration for stack in self.stacks())
 
     def _new_table(self, vocab_size: int) -> nn.Module:
         options = self.options

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lamina.config import read_values, words_to_values
 from lamina.data.catalogue import SOURCES
-from lamina.data.prepare import prepare, summarise
-from lamina.data.prepare_options import PrepareOptions
-from lamina.data.progress import progress_bar
-from lamina.data.sources import describe, find_source, source_options
+from lamina.data.prepare import summarise
+from lamina.data.sources import describe
 from lamina.data.store import Store
-from lamina.errors import UserError
 
 
 def show_sources() -> None:
@@ -45,28 +38,9 @@ def verify_store(path: str) -> bool:
     return not problems
 
 
-def prepare_and_show(what: str, words: Sequence[str], chosen: Mapping[str, Any], *, list_dropped: bool) -> None:
-    """Prepare a named set or what a TOML file says, then show what the store holds."""
-    options = _options(what, words, chosen)
-    with progress_bar() as progress:
-        store = prepare(options, progress)
-    _show_store(store, Console())
-    if list_dropped:
-        _show_dropped(store)
-
-
-def _options(what: str, words: Sequence[str], chosen: Mapping[str, Any]) -> PrepareOptions:
-    if what.endswith(".toml"):
-        return PrepareOptions.read({**read_values(what, words), **chosen}, where=what)
-    find_source(what)
-    changes = {**words_to_values(words), **chosen}
-    if "output" not in changes:
-        raise UserError(f"say where the store goes: lamina prepare {what} --output data/{what}")
-    folder, output = changes.pop("folder", "."), changes.pop("output")
-    return source_options(what, folder, output, **changes)
-
-
-def _show_store(store: Store, console: Console) -> None:
+def show_store(store: Store) -> None:
+    """What went into a store, and what did not."""
+    console = Console()
     summary = summarise(store)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("split", style="cyan")
@@ -82,7 +56,7 @@ def _show_store(store: Store, console: Console) -> None:
     console.print(f"\nVocabulary: {sizes}. Store: {store.folder}", highlight=False, soft_wrap=True)
 
 
-def _show_dropped(store: Store) -> None:
+def show_dropped(store: Store) -> None:
     """One line each: split, file, line, reason."""
     for split, reasons in store.dropped().items():
         for reason, files in reasons.items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
@@ -27,10 +28,27 @@ def _registry() -> dict[str, type[Residual[Any]]]:
     modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
     schemes = {scheme.name: scheme for module in modules for scheme in _schemes_in(module)}
     for entry in metadata.entry_points(group=ENTRY_POINTS):
-        scheme = entry.load()
-        scheme.name = entry.name
-        schemes[entry.name] = scheme
+        scheme = _load_foreign(entry, schemes)
+        if scheme is not None:
+            schemes[entry.name] = scheme
     return dict(sorted(schemes.items()))
+
+
+def _load_foreign(entry: metadata.EntryPoint, known: Mapping[str, Any]) -> type[Residual[Any]] | None:
+    """The scheme of an installed package; one that cannot be used is left out with a warning that names it."""
+    where = f"{entry.dist.name if entry.dist else 'a package'}: scheme {entry.name!r} ({entry.value})"
+    if entry.name in known:
+        warnings.warn(f"{where} has the name of a scheme that is there already; left out", stacklevel=2)
+        return None
+    try:
+        scheme = entry.load()
+        if not issubclass(scheme, Residual):
+            raise TypeError("not a subclass of lamina.residual.base.Residual")
+    except Exception as error:  # somebody else's code: whatever it raises, ours must go on
+        warnings.warn(f"{where} cannot be used, left out: {error}", stacklevel=2)
+        return None
+    scheme.name = entry.name
+    return scheme
 
 
 def _schemes_in(module: Any) -> list[type[Residual[Any]]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from math import log, sqrt
+from math import inf, log, sqrt
 from typing import Any, Literal, cast
 
 import torch
@@ -57,34 +57,44 @@ class Admin(SingleStream):
 
     def __init__(self, shape: Shape, norm: NormOptions, options: SchemeOptions) -> None:
         super().__init__(shape, norm, options)
-        self.register_buffer("calibrated", torch.zeros(1, dtype=torch.bool))
-        self.is_calibrated = False  # the buffer's value, where reading it costs nothing
+        # Known without data: √((n+1)/ln(n+1) − 1), n the sub-layers of the stack.
+        known = self.options.omega == "closed-form"
+        n = shape.num_sublayers
+        self._start = sqrt((n + 1) / log(n + 1) - 1) if known else 1.0
+        self.register_buffer("calibrated", torch.full((1,), known))
+        self.is_calibrated = known  # the buffer's value, where reading it costs nothing
+        self._is_profiling = False
 
     def site(self, place: Place) -> Site[Tensor]:
-        return AdminSite(self.new_norm(), self.shape.model_dim, self.options)
+        return AdminSite(self.new_norm(), torch.full((self.shape.model_dim,), self._start), self.options)
 
     def open(self, x: Tensor) -> Tensor:
-        if not self.is_calibrated:
-            raise UserError(
-                "admin: ω is not set yet. Call calibrate(…) with the first training batch, load a trained model, "
-                "or choose omega='closed-form', which needs no data"
-            )
+        if not self.is_calibrated and not self._is_profiling:
+            raise _not_set()
         return x
 
     def initialise(self, parts: Sequence[Part], embeddings: Iterable[Matrix] = ()) -> None:
+        if self.options.omega_form == "rescaled":  # fresh matrices: nothing is scaled yet
+            for site in _sites(parts):
+                site.norm.reset_parameters()  # type: ignore[operator]
+                site.omega.fill_(self._start)
+            self.calibrated.fill_(False)
+            self.is_calibrated = False
         if self.options.omega == "closed-form":
-            n = len(parts)
-            self._settle(parts, [sqrt((n + 1) / log(n + 1) - 1)] * n)
+            self._settle(parts, [self._start] * len(parts))
+
+    @property
+    def wants_calibration(self) -> bool:
+        return self.options.omega != "closed-form"
 
     @contextmanager
-    def calibration(self, parts: Sequence[Part], mask: Tensor | None) -> Iterator[Observer | None]:
-        if self.options.omega == "closed-form":
-            yield None
-            return
-        self.is_calibrated = True  # ω = 1 is what the pass itself starts from
-        for site in _sites(parts):
+    def calibration(self, parts: Sequence[Part], mask: Tensor | None) -> Iterator[Observer]:
+        if self.is_calibrated and self.options.omega_form == "rescaled":
+            raise UserError("admin: these weights are rescaled already; draw new ones with start() first")
+        sites, seen = _sites(parts), []
+        before = [site.omega.clone() for site in sites]
+        for site in sites:
             site.omega.fill_(1.0)
-        seen: list[Tensor] = []
         spread: Tensor | float = 1.0  # profile: s = 1, then √(Var[ω⊙x] + Var[f])
 
         def profile(site: AdminSite, x: Tensor, branch: Tensor) -> None:
@@ -96,17 +106,33 @@ class Admin(SingleStream):
         def as_printed(site: AdminSite, x: Tensor, branch: Tensor) -> None:
             seen.append(variance(branch, mask))
 
-        yield profile if self.options.omega == "profile" else as_printed
-        if self.options.omega == "paper":  # ω_i = √(Σ_{j<i} Var[f_j]), ω_1 = 1
-            seen = [torch.ones_like(seen[0]), *torch.stack(seen).cumsum(0).sqrt()[:-1]]
-        self._settle(parts, seen)
+        self._is_profiling = True
+        try:
+            yield profile if self.options.omega == "profile" else as_printed
+            if self.options.omega == "paper":  # ω_i = √(Σ_{j<i} Var[f_j]), ω_1 = 1
+                seen = [torch.ones_like(seen[0]), *torch.stack(seen).cumsum(0).sqrt()[:-1]]
+            self._settle(parts, seen)
+        except BaseException:
+            for site, omega in zip(sites, before, strict=True):
+                site.omega.copy_(omega)
+            raise
+        finally:
+            self._is_profiling = False
 
+    @torch.no_grad()
     def _settle(self, parts: Sequence[Part], omegas: Sequence[Tensor | float]) -> None:
         sites = _sites(parts)
+        for part, omega in zip(parts, omegas, strict=True):
+            if not (isinstance(omega, Tensor) and omega.is_meta) and not (0 < float(omega) < inf):
+                reason = "a branch before it, or the batch itself, is constant or not finite"
+                raise UserError(f"admin: ω of {part.place} came out as {float(omega)}: {reason}")
         for site, omega in zip(sites, omegas, strict=True):
             site.omega.fill_(omega)
         if self.options.omega_form == "rescaled":
             # The first ω has no norm before it and stays where it is.
+            for part in parts[1:]:
+                if not any(matrix.reads_stream for matrix in part.matrices):
+                    raise UserError(f"admin: omega_form='rescaled' divides the matrices of {part.place}; give roles")
             for before, site, part in zip(sites[:-1], sites[1:], parts[1:], strict=True):
                 absorb(site.omega, before.norm.parameters(), part)
                 site.omega.fill_(1.0)
@@ -118,6 +144,8 @@ class Admin(SingleStream):
         self.is_calibrated = not self.calibrated.is_meta and bool(self.calibrated)
 
     def folded(self) -> Folded:
+        if not self.is_calibrated:
+            raise _not_set()
         return Folded("post-ln", {"input_scale": True})
 
     def fold_into(self, plain: Residual[Any], parts: Sequence[Part], plain_parts: Sequence[Part]) -> None:
@@ -131,6 +159,13 @@ class Admin(SingleStream):
             norm.load_state_dict(site.norm.state_dict())
             absorb(site.omega, before, plain_part)
             before = list(norm.parameters())
+
+
+def _not_set() -> UserError:
+    return UserError(
+        "admin: ω is not set yet. Call calibrate(…) with the first training batch, load a trained model, "
+        "or choose omega='closed-form', which needs no data"
+    )
 
 
 def _sites(parts: Sequence[Part]) -> list[AdminSite]:
@@ -159,13 +194,13 @@ def variance(values: Tensor, mask: Tensor | None) -> Tensor:
 class AdminSite(PostLNSite):
     omega: Tensor
 
-    def __init__(self, norm: nn.Module, dim: int, options: Admin.Options) -> None:
+    def __init__(self, norm: nn.Module, omega: Tensor, options: Admin.Options) -> None:
         super().__init__(norm)
         self.decays = options.omega_decay
         if options.omega_form == "parameter":
-            self.omega = nn.Parameter(torch.ones(dim))
+            self.omega = nn.Parameter(omega)
         else:
-            self.register_buffer("omega", torch.ones(dim))
+            self.register_buffer("omega", omega)
 
     def write(self, state: Tensor, branch: Tensor) -> Tensor:
         return self.norm(torch.addcmul(branch, state, self.omega))

@@ -31,6 +31,7 @@ class B2T(Residual[tuple[Tensor, Tensor]]):
     placement: ClassVar[Placement] = "post"
     colour = "#009E73"
     streams = ("x", "layer_input")
+    options: Options
 
     def site(self, place: Place) -> Site[tuple[Tensor, Tensor]]:
         return LastSite(self.new_norm()) if place.last else InnerSite(self.new_norm())
@@ -42,7 +43,7 @@ class B2T(Residual[tuple[Tensor, Tensor]]):
         return state[0]
 
     def initialise(self, parts: Sequence[Part], embeddings: Iterable[Matrix] = ()) -> None:
-        if getattr(self.options, "scale_init", False):
+        if self.options.scale_init:
             for part in parts:
                 for matrix in part.matrices:
                     matrix.weight.mul_(self.shape.num_layers**-0.5)

@@ -26,10 +26,11 @@ class B2TNoNorm(Residual[tuple[Tensor, Tensor]]):
 
     placement = "none"
     streams = ("x", "layer_input")
+    options: Options
 
     def __init__(self, shape: Shape, norm: NormOptions, options: SchemeOptions) -> None:
         super().__init__(shape, norm, options)
-        self.final_norm: nn.Module = self.new_norm() if getattr(options, "final_norm", False) else nn.Identity()
+        self.final_norm: nn.Module = self.new_norm() if self.options.final_norm else nn.Identity()
 
     def site(self, place: Place) -> Site[tuple[Tensor, Tensor]]:
         depth = self.shape.num_layers

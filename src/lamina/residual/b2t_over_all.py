@@ -15,14 +15,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from lamina.residual.b2t import B2T, InnerSite
-from lamina.residual.base import Place, SchemeOptions, Site
+from lamina.residual.base import Place, Site
 from lamina.residual.reference import Layers, Parameters
 
 
 class B2TOverAll(B2T):
-    class Options(SchemeOptions):
-        pass
-
     placement = "both"
 
     def site(self, place: Place) -> Site[tuple[Tensor, Tensor]]:

@@ -14,7 +14,7 @@ To add one, see CONTRIBUTING: it is one new file in this folder.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -129,6 +129,8 @@ class Residual(nn.Module, Generic[State]):
     """Whether `fold` can turn it into a plain stack with the same outputs."""
     colour: ClassVar[str | None] = None
     """Its colour in every figure. Without one it shares a colour with others and gets a broken line."""
+    fold_changes: ClassVar[Literal["reads_stream", "writes_branch"]] = "reads_stream"
+    """The matrices of every sub-layer that a fold must be able to change."""
     base_start: ClassVar[str | None] = None
     """The base start values it insists on, whatever the model's `init` says."""
 
@@ -170,9 +172,14 @@ class Residual(nn.Module, Generic[State]):
     def initialise(self, parts: Sequence[Part], embeddings: Iterable[Matrix] = ()) -> None:
         """Change the base start values. Called once, without gradient."""
 
-    def calibration(self, parts: Sequence[Part], mask: Tensor | None) -> AbstractContextManager[Observer | None]:
-        """Around one forward pass over a batch, for schemes that profile it; None: there is nothing to do."""
-        return nullcontext(None)
+    @property
+    def wants_calibration(self) -> bool:
+        """Whether it looks at a batch before training."""
+        return False
+
+    def calibration(self, parts: Sequence[Part], mask: Tensor | None) -> AbstractContextManager[Observer]:
+        """Around the one forward pass that it looks at."""
+        raise NotImplementedError
 
     # After training.
 

@@ -41,6 +41,7 @@ class DeepNorm(SingleStream):
     placement = "post"
     colour = "#56B4E9"
     folds = True
+    fold_changes = "writes_branch"
     base_start = "xavier"
 
     def site(self, place: Place) -> Site[Tensor]:

@@ -13,17 +13,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lamina.residual.base import Matrix, Part, SchemeOptions
-from lamina.residual.post_ln import PostLN, reference
+from torch import Tensor
 
-__all__ = ["DepthScaled", "reference"]
+from lamina.residual.base import Matrix, Part, Place, SingleStream, Site
+from lamina.residual.post_ln import PostLNSite
+from lamina.residual.reference import Layers, Parameters
 
 
-class DepthScaled(PostLN):
-    class Options(SchemeOptions):
-        pass
+class DepthScaled(SingleStream):
+    placement = "post"
+
+    def site(self, place: Place) -> Site[Tensor]:
+        return PostLNSite(self.new_norm())
 
     def initialise(self, parts: Sequence[Part], embeddings: Iterable[Matrix] = ()) -> None:
         for part in parts:
             for matrix in part.matrices:
                 matrix.weight.mul_((part.place.layer + 1) ** -0.5)
+
+
+def reference(x: Tensor, layers: Layers, p: Parameters) -> Tensor:
+    for l, layer in enumerate(layers):
+        for s, f in enumerate(layer):
+            x = p.norm(l, s)(x + f(x))
+    return x

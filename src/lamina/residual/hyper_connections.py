@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from lamina.residual.base import Place, Residual, SchemeOptions, Shape, Site
 from lamina.residual.norm import NormOptions
+from lamina.residual.precision import without_autocast
 from lamina.residual.reference import Layers, Parameters
 
 
@@ -55,10 +56,13 @@ class HyperSite(Site[Tensor]):
         self.write_weights = nn.Parameter(torch.ones(num_streams))  # b
 
     def read(self, state: Tensor) -> Tensor:
-        return self.norm(self.read_weights @ state)
+        with without_autocast(state):
+            return self.norm(self.read_weights @ state)
 
     def write(self, state: Tensor, branch: Tensor) -> Tensor:
-        return self.mix_weights.T @ state + self.write_weights.unsqueeze(-1) * branch.unsqueeze(-2)
+        with without_autocast(state):
+            mixed = self.mix_weights.T @ state
+        return mixed + self.write_weights.unsqueeze(-1) * branch.unsqueeze(-2)
 
 
 def reference(x: Tensor, layers: Layers, p: Parameters) -> Tensor:

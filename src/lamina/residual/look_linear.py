@@ -15,15 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lamina.residual.base import Matrix, Part, SchemeOptions
-from lamina.residual.post_ln import PostLN, reference
+from torch import Tensor
 
-__all__ = ["LookLinear", "reference"]
+from lamina.residual.base import Matrix, Part, Place, SingleStream, Site
+from lamina.residual.post_ln import PostLNSite
+from lamina.residual.reference import Layers, Parameters
 
 
-class LookLinear(PostLN):
-    class Options(SchemeOptions):
-        pass
+class LookLinear(SingleStream):
+    placement = "post"
+
+    def site(self, place: Place) -> Site[Tensor]:
+        return PostLNSite(self.new_norm())
 
     def initialise(self, parts: Sequence[Part], embeddings: Iterable[Matrix] = ()) -> None:
         for part in parts:
@@ -34,3 +37,10 @@ class LookLinear(PostLN):
                 elif matrix.role == "outer":
                     half = matrix.weight.shape[1] // 2
                     matrix.weight[:, half : 2 * half] = -matrix.weight[:, :half]
+
+
+def reference(x: Tensor, layers: Layers, p: Parameters) -> Tensor:
+    for l, layer in enumerate(layers):
+        for s, f in enumerate(layer):
+            x = p.norm(l, s)(x + f(x))
+    return x

@@ -13,13 +13,14 @@ Strong when shallow; deep decoders lose their gradient at the norms after cross-
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from lamina.residual.base import Place, Placement, SchemeOptions, Shape, SingleStream, Site
+from lamina.residual.base import Folded, Part, Place, Residual, SchemeOptions, Shape, SingleStream, Site
 from lamina.residual.norm import NormOptions
 from lamina.residual.reference import Layers, Parameters
 
@@ -31,19 +32,28 @@ class PostLN(SingleStream):
         eps_factor: float = Field(1.0, gt=0)
         """Multiply the norms' epsilon. Folding another scheme into this one leaves such a factor behind."""
 
-    placement: ClassVar[Placement] = "post"
+    placement = "post"
+    options: Options
     colour = "#D55E00"
 
     def __init__(self, shape: Shape, norm: NormOptions, options: SchemeOptions) -> None:
         super().__init__(shape, norm, options)
-        scaled = getattr(options, "input_scale", False)
-        self.input_scale = nn.Parameter(torch.ones(shape.model_dim)) if scaled else None
+        self.input_scale = nn.Parameter(torch.ones(shape.model_dim)) if self.options.input_scale else None
 
     def site(self, place: Place) -> Site[Tensor]:
-        return PostLNSite(self.new_norm(getattr(self.options, "eps_factor", 1.0)))
+        return PostLNSite(self.new_norm(self.options.eps_factor))
 
     def open(self, x: Tensor) -> Tensor:
         return x if self.input_scale is None else x * self.input_scale
+
+    def folded(self) -> Folded:
+        """It is plain already."""
+        return Folded(self.name, self.options.model_dump())
+
+    def fold_into(self, plain: Residual[Any], parts: Sequence[Part], plain_parts: Sequence[Part]) -> None:
+        plain.load_state_dict(self.state_dict())
+        for part, plain_part in zip(parts, plain_parts, strict=True):
+            plain_part.site.load_state_dict(part.site.state_dict())
 
 
 class PostLNSite(Site[Tensor]):
@@ -59,9 +69,9 @@ class PostLNSite(Site[Tensor]):
 
 
 def reference(x: Tensor, layers: Layers, p: Parameters) -> Tensor:
-    if getattr(p.options, "input_scale", False):
+    if p.option("input_scale"):
         x = x * p.of("input_scale")
     for l, layer in enumerate(layers):
         for s, f in enumerate(layer):
-            x = p.norm(l, s)(x + f(x))
+            x = p.norm(l, s, eps_factor=p.option("eps_factor"))(x + f(x))
     return x

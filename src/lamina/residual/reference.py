@@ -33,8 +33,8 @@ class Parameters:
     def option(self, name: str) -> Any:
         return getattr(self.options, name)
 
-    def norm(self, layer: int, sublayer: int, name: str = "norm") -> Function:
-        return self._formula(f"layers.{layer}.sites.{sublayer}.{name}", 1.0)
+    def norm(self, layer: int, sublayer: int, name: str = "norm", eps_factor: float = 1.0) -> Function:
+        return self._formula(f"layers.{layer}.sites.{sublayer}.{name}", eps_factor)
 
     def end_norm(self, name: str = "final_norm", eps_factor: float = 1.0) -> Function:
         return self._formula(f"residual.{name}", eps_factor)

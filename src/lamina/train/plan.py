@@ -1,0 +1,113 @@
+"""What a run will need: parameters, memory per device, floating-point operations and time.
+
+Nothing is estimated by formula: the model of the config runs one training step on meta tensors, which have shapes but
+no numbers, and what autograd would keep and multiply is counted on the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from lamina.data.store import Store
+from lamina.errors import UserError
+from lamina.model.transformer import Transformer
+from lamina.tasks import build_task
+from lamina.train.config import RunConfig
+
+MOMENTS = {"adam": 2, "adamw": 2, "radam": 2, "sgd": 0}  # tensors the optimiser keeps per weight
+WORD = 4  # bytes of a weight: all are kept in fp32
+
+
+@dataclass(frozen=True)
+class Plan:
+    """For one device, in bytes; FLOPs are those of all devices together."""
+
+    parameters: int
+    weights: int
+    gradients: int
+    optimiser: int
+    activations: int
+    activations_checkpointed: int
+    tokens_per_step: int
+    flops_per_step: int
+    seconds: float
+    """The whole run, at the given share of the given peak."""
+
+    @property
+    def memory(self) -> int:
+        return self.weights + self.gradients + self.optimiser + self.activations
+
+    @property
+    def memory_checkpointed(self) -> int:
+        return self.weights + self.gradients + self.optimiser + self.activations_checkpointed
+
+
+def make_plan(
+    config: RunConfig, store: Store, *, devices: int = 1, teraflops: float = 100.0, efficiency: float = 0.4
+) -> Plan:
+    """`teraflops` is the peak of one device in the precision used, `efficiency` the share of it that is reached."""
+    task = build_task(config.task, store, config.task_options)
+    chosen = config.chosen_model()
+    if chosen.get("adaptive_cutoffs"):
+        raise UserError("a model with adaptive_cutoffs cannot be planned: its cost depends on the words it meets")
+    batches = task.batches("train", config.data, processes=devices * config.train.accumulate)
+    epoch = batches.plan.epoch(0)
+    inputs = task.inputs(batches.batch(0, len(epoch) // 2)).to("meta")
+    kept = {}
+    for checkpointed in (False, True):
+        with torch.device("meta"):
+            model = Transformer.build(task.model_options({**chosen, "checkpoint_layers": checkpointed}))
+        if not checkpointed:
+            task.calibrate(model, inputs)
+            with FlopCounterMode(display=False) as counter:
+                torch.autograd.backward(task.losses(model.train(), inputs).smoothed)
+            flops = counter.get_total_flops() * devices * config.train.accumulate
+        else:
+            task.calibrate(model, inputs)
+        with Kept(model) as saved:
+            task.losses(model.train(), inputs)
+        kept[checkpointed] = saved.bytes
+    parameters = model.num_parameters()
+    moments = MOMENTS[config.optimiser.name] + (config.optimiser.name == "sgd" and config.optimiser.momentum > 0)
+    per_second = devices * teraflops * 1e12 * efficiency
+    return Plan(
+        parameters=parameters,
+        weights=WORD * parameters,
+        gradients=WORD * parameters,
+        optimiser=WORD * parameters * moments,
+        activations=kept[False],
+        activations_checkpointed=kept[True],
+        tokens_per_step=config.data.max_tokens,
+        flops_per_step=flops,
+        seconds=config.train.steps * flops / per_second,
+    )
+
+
+class Kept(torch.autograd.graph.saved_tensors_hooks):
+    """Counts the bytes that autograd keeps for the way back, weights aside, each tensor once."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._seen: dict[Any, int] = {_identity(each): 0 for each in (*model.parameters(), *model.buffers())}
+        super().__init__(self._count, lambda tensor: tensor)
+
+    @property
+    def bytes(self) -> int:
+        return sum(self._seen.values())
+
+    def _count(self, tensor: Tensor) -> Tensor:
+        self._seen.setdefault(_identity(tensor), tensor.untyped_storage().nbytes())
+        return tensor
+
+    def __enter__(self) -> Kept:  # type: ignore[override]
+        super().__enter__()
+        return self
+
+
+def _identity(tensor: Tensor) -> Any:
+    """The storage: views of one tensor are kept once."""
+    return tensor.untyped_storage()._cdata
