@@ -124,6 +124,28 @@ def evaluate(
     show_evaluation(evaluate_run(run, split, checkpoint))
 
 
+@app.command(epilog="Example: lamina plan own.toml --gpus 8 --teraflops 312")
+def plan(
+    config: Annotated[str, typer.Argument(help="A TOML file.")],
+    changes: Annotated[list[str] | None, typer.Argument(help="Options to override, as key=value.")] = None,
+    gpus: Annotated[int, typer.Option(min=1, help="How many devices share a batch.")] = 1,
+    teraflops: Annotated[
+        float, typer.Option(min=0.001, help="The peak of one device, in 10¹² operations a second.")
+    ] = 100,
+    efficiency: Annotated[float, typer.Option(min=0.01, max=1, help="The share of the peak that is reached.")] = 0.4,
+) -> None:
+    """Estimate parameters, memory per device, operations and time of a training run, without running it."""
+    from dataclasses import asdict
+
+    from lamina.report.runs import show_plan
+    from lamina.train.runs import plan_run, read_config
+
+    made = plan_run(
+        read_config(config, changes or []), "runs/plan", devices=gpus, teraflops=teraflops, efficiency=efficiency
+    )
+    show_plan(asdict(made) | {"memory": made.memory, "memory_checkpointed": made.memory_checkpointed})
+
+
 @app.command(epilog="Example: lamina average runs/b2t --last 10")
 def average(
     run: Annotated[str, typer.Argument(help="A run folder.")],

@@ -71,6 +71,34 @@ def show_evaluation(evaluation: Evaluation) -> None:
         console.print(f"{name}: {signature}", style="dim")
 
 
+def show_plan(plan: Mapping[str, float]) -> None:
+    """Memory per device with and without activation checkpointing, operations, time."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("memory per device", style="cyan")
+    table.add_column("as it is", justify="right")
+    table.add_column("checkpointing", justify="right")
+    for name in ("weights", "gradients", "optimiser"):
+        table.add_row(name, _gib(plan[name]), _gib(plan[name]))
+    table.add_row("activations", _gib(plan["activations"]), _gib(plan["activations_checkpointed"]))
+    table.add_row("together", _gib(plan["memory"]), _gib(plan["memory_checkpointed"]), style="bold")
+    console = Console(highlight=False)
+    console.print(f"{plan['parameters']:,.0f} parameters\n")
+    console.print(table)
+    tera = plan["flops_per_step"] / 1e12
+    console.print(
+        f"\n{tera:,.3f} teraFLOPs a step of {plan['tokens_per_step']:,.0f} tokens, {_duration(plan['seconds'])} in all"
+    )
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:,.2f} GiB"
+
+
+def _duration(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    return f"{hours:,} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
+
+
 def _scores_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("set", style="cyan")

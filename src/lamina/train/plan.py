@@ -17,6 +17,7 @@ from lamina.data.store import Store
 from lamina.errors import UserError
 from lamina.model.transformer import Transformer
 from lamina.tasks import build_task
+from lamina.tasks.base import Inputs, Task
 from lamina.train.config import RunConfig
 
 MOMENTS = {"adam": 2, "adamw": 2, "radam": 2, "sgd": 0}  # tensors the optimiser keeps per weight
@@ -61,17 +62,13 @@ def make_plan(
     kept = {}
     for checkpointed in (False, True):
         with torch.device("meta"):
-            model = Transformer.build(task.model_options({**chosen, "checkpoint_layers": checkpointed}))
-        if not checkpointed:
-            task.calibrate(model, inputs)
-            with FlopCounterMode(display=False) as counter:
-                torch.autograd.backward(task.losses(model.train(), inputs).smoothed)
-            flops = counter.get_total_flops() * devices * config.train.accumulate
-        else:
-            task.calibrate(model, inputs)
+            model = Transformer.build(task.model_options({**chosen, "checkpoint_layers": checkpointed})).train()
+        task.calibrate(model, inputs)
         with Kept(model) as saved:
-            task.losses(model.train(), inputs)
+            task.losses(model, inputs)
         kept[checkpointed] = saved.bytes
+        if not checkpointed:
+            flops = _flops_of_a_step(task, model, inputs) * devices * config.train.accumulate
     parameters = model.num_parameters()
     moments = MOMENTS[config.optimiser.name] + (config.optimiser.name == "sgd" and config.optimiser.momentum > 0)
     per_second = devices * teraflops * 1e12 * efficiency
@@ -86,6 +83,13 @@ def make_plan(
         flops_per_step=flops,
         seconds=config.train.steps * flops / per_second,
     )
+
+
+def _flops_of_a_step(task: Task, model: Transformer, inputs: Inputs) -> int:
+    """Forwards and backwards; activation checkpointing would add the forward pass once more."""
+    with FlopCounterMode(display=False) as counter:
+        torch.autograd.backward(task.losses(model, inputs).smoothed)
+    return counter.get_total_flops()
 
 
 class Kept(torch.autograd.graph.saved_tensors_hooks):

@@ -25,6 +25,7 @@ from lamina.train.average import average
 from lamina.train.config import RunConfig
 from lamina.train.display import Display
 from lamina.train.loop import Training
+from lamina.train.plan import Plan, make_plan
 from lamina.train.run_folder import RunFolder, Status
 from lamina.train.snapshot import Tensors, load_weights
 from lamina.train.world import World, join_world
@@ -115,6 +116,11 @@ def _weights(folder: RunFolder, which: str) -> Tensors:
         there = [each.name for each in checkpoint.list_checkpoints(folder.checkpoints)]
         raise UserError(f"{folder.path}: no checkpoint {which!r}; there are: {', '.join(there) or 'none'}")
     return checkpoint.load_model(chosen)
+
+
+def plan_run(config: RunConfig, folder: str | Path, **machine: Any) -> Plan:
+    """What training this config would take; only its data is opened, or prepared where it is embedded."""
+    return make_plan(config, _open_store(config, RunFolder(folder)), **machine)
 
 
 def evaluate(path: str | Path, split: str = "valid", which: str = "best") -> Evaluation:

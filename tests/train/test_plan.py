@@ -1,0 +1,71 @@
+"""Plans against what really happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from lamina import Transformer, UserError, residual
+from lamina.data.prepare import prepare
+from lamina.data.sources import source_options
+from lamina.data.store import Store
+from lamina.tasks import build_task
+from lamina.train.config import RunConfig
+from lamina.train.plan import Kept, make_plan
+
+MODEL = {"model_dim": 64, "feed_forward_dim": 128, "num_heads": 4, "num_layers": 4, "dropout": 0.1}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    sets = {"train": ["translation:80"], "valid": ["translation:6"], "test": ()}
+    folder = tmp_path_factory.mktemp("plan") / "toy"
+    return prepare(source_options("embedded-translation", ".", str(folder), tokenizer={"size": 400}, **sets))
+
+
+def config(**changes: Any) -> RunConfig:
+    values = {"model": MODEL, "data": {"max_tokens": 500}} | changes
+    return RunConfig.read(values, where="test")
+
+
+@pytest.mark.parametrize("name", residual.names())
+def test_what_is_kept_is_what_autograd_keeps(name: str, store: Store) -> None:
+    """The same step on real tensors; attention keeps a little more or less, as each device has its own kernel."""
+    chosen = config(model=MODEL | {"residual": name})
+    plan = make_plan(chosen, store)
+    task = build_task("translation", store, {})
+    batches = task.batches("train", chosen.data)
+    inputs = task.inputs(batches.batch(0, len(batches.plan.epoch(0)) // 2))
+    for checkpointed, planned in ((False, plan.activations), (True, plan.activations_checkpointed)):
+        model = Transformer.build(task.model_options({**chosen.model, "checkpoint_layers": checkpointed})).train()
+        assert plan.parameters == model.num_parameters()
+        task.calibrate(model, inputs)
+        with Kept(model) as kept:
+            task.losses(model, inputs)
+        assert planned == pytest.approx(kept.bytes, rel=0.15)
+    assert plan.activations_checkpointed < plan.activations / 2
+    assert plan.memory == 16 * plan.parameters + plan.activations, "weights, gradients and two moments in fp32"
+
+
+def test_operations_are_about_six_per_weight_and_token(store: Store) -> None:
+    plan = make_plan(config(model=MODEL | {"model_dim": 256, "feed_forward_dim": 512}), store)
+    assert plan.flops_per_step == pytest.approx(6 * plan.parameters * plan.tokens_per_step, rel=0.35)
+
+
+def test_devices_and_accumulation_share_activations_and_time(store: Store) -> None:
+    one, four = make_plan(config(), store), make_plan(config(), store, devices=4)
+    pieces = make_plan(config(train={"accumulate": 4}), store)
+    assert four.activations < 0.5 * one.activations
+    assert pieces.activations < 0.5 * one.activations
+    assert four.weights == one.weights
+    assert four.seconds < 0.5 * one.seconds
+    assert make_plan(config(optimiser={"name": "sgd"}), store).optimiser == 0
+    assert make_plan(config(optimiser={"name": "sgd", "momentum": 0.9}), store).optimiser == one.weights
+
+
+def test_a_cost_that_depends_on_the_words_is_refused(store: Store) -> None:
+    with pytest.raises(UserError, match="cannot be planned"):
+        make_plan(config(model=MODEL | {"adaptive_cutoffs": (5, 20)}), store)
+    assert torch.get_default_dtype() == torch.float32
