@@ -21,6 +21,7 @@ from lamina.options import Options
 from lamina.tasks import TASKS
 from lamina.train.optimiser import OptimiserOptions
 from lamina.train.schedule import ScheduleOptions
+from lamina.train.trackers import Name as TrackerName
 
 Count = Annotated[int, Field(ge=1)]
 Interval = Annotated[int, Field(ge=0)]
@@ -60,6 +61,8 @@ class TrainOptions(Options):
     """How many of the last checkpoints stay, besides the best."""
     patience: Interval = 0
     """Validations without a better loss after which training stops; 0 never stops early."""
+    track: tuple[TrackerName, ...] = ()
+    """Where else to follow the run: `tensorboard`, `wandb` (the extra `track`)."""
     samples: Interval = 3
     """Outputs of the model written to samples.txt at each validation, where the task generates text."""
 

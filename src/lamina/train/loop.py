@@ -10,7 +10,7 @@ import hashlib
 import json
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -36,6 +36,7 @@ from lamina.train.optimiser import build_optimiser, set_learning_rate
 from lamina.train.run_folder import RunFolder, State
 from lamina.train.schedule import build_schedule
 from lamina.train.snapshot import Snapshot
+from lamina.train.trackers import open_trackers
 from lamina.train.world import World
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -78,6 +79,7 @@ class Training:
         self.waited = 0  # validations without a better loss
         self.stop_signal: int | None = None
         self.network: nn.Module = self.model
+        self.trackers = open_trackers(options.track, folder.path) if world.is_first else []
 
     def run(self) -> tuple[State, str]:
         """Train to the end; how it ended, and why."""
@@ -93,6 +95,8 @@ class Training:
         finally:
             for each, handler in handlers.items():
                 signal.signal(each, handler)
+            for tracker in self.trackers:
+                tracker.close()
 
     def _loop(self, batches: Iterator[tuple[int, int, list[Inputs]]]) -> tuple[State, str]:
         options = self.config.train
@@ -218,8 +222,8 @@ class Training:
         if improved:
             self.best = {"step": self.step, **values}
         self.waited = 0 if improved else self.waited + 1
+        self._note(values)
         if self.world.is_first:
-            self.folder.metrics.append(self.step, values)
             self._write_samples()
         self.display.validated(self.step, values)
         return improved
@@ -241,8 +245,14 @@ class Training:
         if not update.applied:
             values["skipped"] = True
         self.display.stepped(self.step, values)
-        if self.world.is_first and (_due(self.step, self.config.train.log_every) or self.step == 1):
+        if _due(self.step, self.config.train.log_every) or self.step == 1:
+            self._note(values)
+
+    def _note(self, values: Mapping[str, Any]) -> None:
+        if self.world.is_first:
             self.folder.metrics.append(self.step, values)
+            for tracker in self.trackers:
+                tracker.append(self.step, values)
 
     def _save(self) -> None:
         if self.world.is_first:
