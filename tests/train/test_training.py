@@ -281,3 +281,26 @@ def test_a_validation_loss_that_is_no_number_is_a_failure(
     status = train(config_for("translation", stores), tmp_path / "run", quiet=True)
     assert status.state == "failed"
     assert "validation loss after step 6 is not finite" in status.reason
+
+
+def test_a_run_that_has_ended_is_left_as_it_is(stores: Path, tmp_path: Path) -> None:
+    config = config_for("translation", stores, train={"steps": 2})
+    first = train(config, tmp_path / "run", quiet=True)
+    lines = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    assert train(config, tmp_path / "run", quiet=True) == first
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == lines
+
+
+def test_the_last_validation_decides_not_the_best(
+    stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that was good for a while and then fell back to counting words has failed."""
+    found = iter([1.0, 50.0])
+    monkeypatch.setattr(
+        "lamina.tasks.base.Task.total_losses",
+        lambda *given, **options: Losses(torch.tensor(1.0), torch.tensor(next(found)), 1),
+    )
+    changes = {"train": {"steps": 2, "validate_every": 1}}
+    status = train(config_for("translation", stores, **changes), tmp_path / "run", quiet=True)
+    assert status.state == "failed"
+    assert "validation loss 50.000 is not below" in status.reason

@@ -76,6 +76,7 @@ class Training:
         self.health = Health(options.steps)
         self.step = self.epoch = self.index = 0
         self.best: dict[str, Any] | None = None
+        self.valid_nll: float | None = None  # of the last validation
         self.waited = 0  # validations without a better loss
         self.stop_signal: int | None = None
         self.network: nn.Module = self.model
@@ -113,11 +114,11 @@ class Training:
             bored = bool(options.patience) and self.waited >= options.patience
             if last or improved or stopping or bored or _due(self.step, options.save_every):
                 self._save()
-            if bored:
-                return "finished", f"no better validation loss in {options.patience} validations"
+            if bored and not last:
+                return self._judge(f"no better validation loss in {options.patience} validations")
             if stopping and not last:
                 return "stopped", f"signal {self.stop_signal}"
-        return self._judge()
+        return self._judge("")
 
     def _update(self, pieces: list[Inputs]) -> Update:
         """Gradients of the loss averaged over the labels of the whole global batch, then one step of the optimiser."""
@@ -218,6 +219,7 @@ class Training:
         }
         if not is_finite(values["valid_nll"]):
             raise Failed(f"the validation loss after step {self.step} is not finite")
+        self.valid_nll = values["valid_nll"]
         improved = self.best is None or values["valid_nll"] < self.best["valid_nll"]
         if improved:
             self.best = {"step": self.step, **values}
@@ -273,16 +275,15 @@ class Training:
     def _best_step(self) -> int | None:
         return None if self.best is None else int(self.best["step"])
 
-    def _judge(self) -> tuple[State, str]:
+    def _judge(self, why_it_ended: str) -> tuple[State, str]:
         """At the end: a model no better than counting words has failed, though every number was finite."""
         unigram = self.task.unigram_likelihood("valid")
-        assert self.best is not None
-        if self.best["valid_nll"] >= unigram:
-            return (
-                "failed",
-                f"validation loss {self.best['valid_nll']:.3f} is not below a unigram model's {unigram:.3f}",
-            )
-        return "finished", ""
+        if self.valid_nll is None:  # resumed after the last step: there was nothing left to do but this
+            self._validate()
+        assert self.valid_nll is not None
+        if self.valid_nll >= unigram:
+            return "failed", f"validation loss {self.valid_nll:.3f} is not below a unigram model's {unigram:.3f}"
+        return "finished", why_it_ended
 
     def _explain(self, pieces: list[Inputs], count: int, loss: float, norm: float) -> Failed:
         """Nothing was updated. Run the step again, look where it breaks, and keep what is needed to look closer."""

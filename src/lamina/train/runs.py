@@ -49,12 +49,17 @@ def train(config: RunConfig, path: str | Path, *, force: bool = False, quiet: bo
 
 
 def _train(config: RunConfig, folder: RunFolder, world: World, display: Display, force: bool) -> Status:
+    before, former = folder.status(), _former_config(folder)
     if world.is_first:
-        _refuse_changed_config(config, folder, force)
-        store = _open_store(config, folder)
-        _refuse_changed_data(store, folder, force)
+        _refuse_changed_config(config, former, folder, force)
+        _refuse_changed_data(_open_store(config, folder), folder, force)
+    if before and former and _has_ended(before, former, config) and not force:
+        display.note(f"{folder.path} is {before.state} already")
+        return before
+    world.wait()  # all have looked
+    if world.is_first:
         folder.store_config(to_toml(config))
-        folder.set_status("running", 0)
+        folder.set_status("running", before.step if before else 0)
     world.wait()
     store = _open_store(config, folder)
     training = Training(config, store, folder, world, display)
@@ -68,6 +73,11 @@ def _train(config: RunConfig, folder: RunFolder, world: World, display: Display,
     status = folder.status()
     assert status is not None
     return status
+
+
+def _has_ended(status: Status, former: RunConfig, config: RunConfig) -> bool:
+    """A run that has finished, or failed, and is not asked for more steps: it would end the same way again."""
+    return status.state in ("finished", "failed") and config.train.steps <= former.train.steps
 
 
 def summarise_run(path: str | Path) -> RunSummary:
@@ -157,11 +167,17 @@ def _open_store(config: RunConfig, folder: RunFolder) -> Store:
     return prepare(source_options(name, ".", str(folder.path.parent / ".embedded" / name)))
 
 
-def _refuse_changed_config(config: RunConfig, folder: RunFolder, force: bool) -> None:
-    if not folder.config.is_file() or force:
+def _former_config(folder: RunFolder) -> RunConfig | None:
+    """What the run was started with, if it was."""
+    if not folder.config.is_file():
+        return None
+    return RunConfig.read(read_values(folder.config), where=str(folder.config))
+
+
+def _refuse_changed_config(config: RunConfig, former: RunConfig | None, folder: RunFolder, force: bool) -> None:
+    if former is None or force:
         return
-    before = RunConfig.read(read_values(folder.config), where=str(folder.config))
-    changes = list(_differences(before.model_dump(), config.model_dump()))
+    changes = list(_differences(former.model_dump(), config.model_dump()))
     if changes:
         listing = "".join(f"\n  {key}: was {old!r}, is {new!r}" for key, old, new in changes)
         raise UserError(
