@@ -43,6 +43,15 @@ threads = 1
 """
 
 
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    sets = {"train": ["translation:60"], "valid": ["translation:6"], "test": ()}
+    prepare(source_options("embedded-translation", ".", str(tmp_path / "toy"), tokenizer={"size": 400}, **sets))
+    file = tmp_path / "small.toml"
+    file.write_text(CONFIG.format(store=tmp_path / "toy"))
+    return file
+
+
 def start(config: Path, folder: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "lamina.cli", "train", str(config), "--folder", str(folder)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -57,11 +66,7 @@ def wait_for_step(folder: Path, step: int, process: subprocess.Popen[str]) -> No
         time.sleep(0.002)
 
 
-def test_killed_twenty_times(tmp_path: Path) -> None:
-    sets = {"train": ["translation:60"], "valid": ["translation:6"], "test": ()}
-    prepare(source_options("embedded-translation", ".", str(tmp_path / "toy"), tokenizer={"size": 400}, **sets))
-    config = tmp_path / "small.toml"
-    config.write_text(CONFIG.format(store=tmp_path / "toy"))
+def test_killed_twenty_times(config: Path, tmp_path: Path) -> None:
     whole = start(config, tmp_path / "whole")
     assert whole.wait() in (0, 3), whole.stderr
 
@@ -92,11 +97,8 @@ def test_killed_twenty_times(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_signal_saves_and_asks_to_be_started_again(number: signal.Signals, tmp_path: Path) -> None:
-    sets = {"train": ["translation:60"], "valid": ["translation:6"], "test": ()}
-    prepare(source_options("embedded-translation", ".", str(tmp_path / "toy"), tokenizer={"size": 400}, **sets))
-    config = tmp_path / "small.toml"
-    config.write_text(CONFIG.format(store=tmp_path / "toy").replace("save_every = 1\n", "save_every = 5\n"))
+def test_a_signal_saves_and_asks_to_be_started_again(number: signal.Signals, config: Path, tmp_path: Path) -> None:
+    config.write_text(config.read_text().replace("save_every = 1\n", "save_every = 5\n"))
     process = start(config, tmp_path / "run")
     wait_for_step(tmp_path / "run", 10, process)
     process.send_signal(number)
@@ -108,11 +110,7 @@ def test_a_signal_saves_and_asks_to_be_started_again(number: signal.Signals, tmp
     assert saved.name == f"step-{status.step:08d}"
 
 
-def test_a_second_process_is_refused(tmp_path: Path) -> None:
-    sets = {"train": ["translation:60"], "valid": ["translation:6"], "test": ()}
-    prepare(source_options("embedded-translation", ".", str(tmp_path / "toy"), tokenizer={"size": 400}, **sets))
-    config = tmp_path / "small.toml"
-    config.write_text(CONFIG.format(store=tmp_path / "toy"))
+def test_a_second_process_is_refused(config: Path, tmp_path: Path) -> None:
     first = start(config, tmp_path / "run")
     wait_for_step(tmp_path / "run", 1, first)
     second = start(config, tmp_path / "run")

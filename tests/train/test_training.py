@@ -304,3 +304,11 @@ def test_the_last_validation_decides_not_the_best(
     status = train(config_for("translation", stores, **changes), tmp_path / "run", quiet=True)
     assert status.state == "failed"
     assert "validation loss 50.000 is not below" in status.reason
+
+
+def test_a_multilingual_run_is_evaluated_over_all_pairs_together(stores: Path, tmp_path: Path) -> None:
+    train(config_for("multilingual-translation", stores, train={"steps": 2}), tmp_path / "run", quiet=True)
+    found = evaluate(tmp_path / "run")
+    assert list(found.scores) == ["valid"]
+    assert {"EX", "XE", "bleu", "bleu marn-selu"} <= set(found.scores["valid"])
+    assert "tok:13a" in found.signatures["bleu"]

@@ -82,17 +82,21 @@ def join(first: PackedField, second: PackedField) -> PackedField:
     return PackedField(joined, first.lengths + second.lengths)
 
 
+def score_cells(queries: Integers, keys: Integers) -> tuple[int, int]:
+    """Attention scores that are computed for sequences of these lengths, and those of them between real tokens."""
+    if len(queries) == 0:
+        return 0, 0
+    return len(queries) * int(queries.max()) * int(keys.max()), int((queries * keys).sum())
+
+
 def score_padding(queries: Integers, keys: Integers | None = None) -> float:
     """The share of attention scores that is padding when each sequence gets the room of the longest.
 
     `queries` and `keys` are lengths; without `keys`, a sequence attends to itself. Scores are the only place where
     padding occurs.
     """
-    keys = queries if keys is None else keys
-    if len(queries) == 0:
-        return 0.0
-    computed = len(queries) * int(queries.max()) * int(keys.max())
-    return 1 - int((queries * keys).sum()) / computed if computed else 0.0
+    computed, real = score_cells(queries, queries if keys is None else keys)
+    return 1 - real / computed if computed else 0.0
 
 
 def to_tensors(field: PackedField) -> tuple[Tensor, Tensor]:

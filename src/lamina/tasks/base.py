@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from lamina.data.batches import Batch, Batches
 from lamina.data.examples import Examples
 from lamina.data.order import BatchPlan, OrderOptions
-from lamina.data.packed import Integers, PackedField, to_tensors
+from lamina.data.packed import Integers, PackedField, score_cells, to_tensors
 from lamina.data.store import Store
 from lamina.errors import UserError
 from lamina.model.options import ModelOptions
@@ -51,8 +51,8 @@ class Inputs:
         """How many attention scores are computed per head and layer, and how many of them are between real tokens."""
         own = list(self.lengths.values())
         pairs = [(each, each) for each in own] + ([(own[1], own[0])] if len(own) == 2 else [])  # the last is cross
-        computed = sum(len(queries) * int(queries.max()) * int(keys.max()) for queries, keys in pairs)
-        return computed, sum(int((queries * keys).sum()) for queries, keys in pairs)
+        computed, real = zip(*(score_cells(queries, keys) for queries, keys in pairs), strict=True)
+        return sum(computed), sum(real)
 
     def to(self, device: torch.device | str) -> Inputs:
         def move(tensor: Tensor | None) -> Tensor | None:
@@ -145,6 +145,10 @@ class Task:
         """Show the model its first batch, for schemes that look at one."""
         arguments = {name: value for name, value in inputs.arguments.items() if name != "only"}
         model.calibrate(**arguments)  # type: ignore[operator]
+
+    def evaluated_sets(self, split: str) -> tuple[str, ...]:
+        """What of a split is measured apart: each of its sets, such as the test sets of several years."""
+        return self.store.sets(split)
 
     def signatures(self) -> dict[str, str]:
         """What makes a metric comparable, by its name: version, tokenisation, case."""

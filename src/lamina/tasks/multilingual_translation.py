@@ -58,6 +58,10 @@ class MultilingualTranslation(SequenceToSequence):
             raise unknown("centre language", self.centre, languages)
         self._joined: dict[str, JoinedExamples] = {}
 
+    def evaluated_sets(self, split: str) -> tuple[str, ...]:
+        """All pairs together: the means over directions are the point."""
+        return (split,) if self.store.sets(split) else ()
+
     def directions(self, split: str) -> list[Direction]:
         """Every pair of the split, forwards and backwards."""
         found = []

@@ -136,7 +136,7 @@ def plan_run(config: RunConfig, folder: str | Path, **machine: Any) -> Plan:
 def evaluate(path: str | Path, split: str = "valid", which: str = "best") -> Evaluation:
     """The task's metrics on each set of a split."""
     task, model = load(path, which)
-    sets = [split] if task.name == "multilingual-translation" else task.store.sets(split)
+    sets = task.evaluated_sets(split)
     if not sets:
         raise UserError(f"{task.store.folder}: no split {split!r}; there are {', '.join(task.store.splits)}")
     return Evaluation({name: task.evaluate(model, name) for name in sets}, task.signatures())
