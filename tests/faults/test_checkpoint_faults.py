@@ -21,7 +21,7 @@ import torch
 
 from lamina.errors import UserError
 from lamina.train import checkpoint
-from lamina.train.checkpoint import BEST, LATEST, list_checkpoints, load, load_latest, load_model, save
+from lamina.train.checkpoint import BEST, LATEST, find_latest, list_checkpoints, load, load_model, read, save
 from lamina.train.seal import DamagedCheckpoint
 from lamina.train.snapshot import Snapshot
 
@@ -50,8 +50,9 @@ def load_whole(folder: Path) -> Snapshot:
     """The latest checkpoint, which must be whole and of one piece, with no damaged one on the way."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        latest = load_latest(folder)
-    assert latest is not None
+        found = find_latest(folder)
+    assert found is not None
+    latest = read(found)
     weights = latest.model["w"]
     assert len(weights.unique()) == 1
     assert torch.equal(latest.optimiser["state.w.exp_avg"], 2 * weights)
@@ -261,10 +262,10 @@ def test_damage_to_any_file_is_noticed_and_the_one_before_is_used(folder: Path, 
         assert str(caught.value).startswith(str(path)), what
         if count % 50 == 0:
             with pytest.warns(UserWarning, match=f"{name}.*Going back") as warned:
-                latest = load_latest(folder)
+                latest = find_latest(folder)
             assert len(warned) == 1
             assert latest is not None
-            assert latest.model["w"][0].item() == 1.0
+            assert load(latest).model["w"][0].item() == 1.0
         path.write_bytes(whole)
         count += 1
     assert count > 60
@@ -289,7 +290,7 @@ def test_when_all_are_damaged_nothing_is_loaded(folder: Path) -> None:
     for path in list_checkpoints(folder):
         (path / "model.safetensors").unlink()
     with pytest.warns(UserWarning, match="Going back"), pytest.raises(DamagedCheckpoint, match="all 3 checkpoints"):
-        load_latest(folder)
+        find_latest(folder)
 
 
 def test_a_damaged_checkpoint_makes_way_when_its_step_comes_again(folder: Path) -> None:
@@ -302,7 +303,7 @@ KILLED = """
 import os, sys, warnings
 from pathlib import Path
 import torch
-from lamina.train.checkpoint import load_latest, save
+from lamina.train.checkpoint import find_latest, read, save
 from lamina.train.snapshot import Snapshot
 
 torch.set_num_threads(1)
@@ -311,8 +312,8 @@ folder = Path(sys.argv[1])
 
 
 def go_on():
-    last = load_latest(folder)
-    step = last.step if last else 0
+    last = find_latest(folder)
+    step = read(last).step if last else 0
     while True:
         step += 1
         weights = torch.full((200_000,), float(step))

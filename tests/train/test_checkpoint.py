@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from lamina.errors import UserError
-from lamina.train.checkpoint import BEST, LATEST, list_checkpoints, load, load_latest, load_model, point, save
+from lamina.train.checkpoint import BEST, LATEST, find_latest, list_checkpoints, load, load_model, point, save
 from lamina.train.optimiser import OptimiserOptions, build_optimiser, set_learning_rate
 from lamina.train.seal import DamagedCheckpoint
 from lamina.train.snapshot import Snapshot, load_weights
@@ -272,9 +272,9 @@ def test_links_are_set_right_on_resuming(tmp_path: Path) -> None:
     save(tmp_path, snapshot(1), best_step=1)
     save(tmp_path, snapshot(2), best_step=2)
     point(tmp_path, latest_step=1, best_step=1)
-    resumed = load_latest(tmp_path)
+    resumed = find_latest(tmp_path)
     assert resumed is not None
-    point(tmp_path, latest_step=resumed.step, best_step=2)
+    point(tmp_path, latest_step=load(resumed).step, best_step=2)
     assert (tmp_path / LATEST).readlink() == (tmp_path / BEST).readlink() == Path("step-00000002")
 
 
@@ -290,14 +290,14 @@ def test_a_run_resumed_earlier_forgets_what_came_later(tmp_path: Path) -> None:
         save(tmp_path, snapshot(step), keep=3)
     save(tmp_path, snapshot(15), keep=3)
     assert steps(tmp_path) == [10, 15]
-    resumed = load_latest(tmp_path)
+    resumed = find_latest(tmp_path)
     assert resumed is not None
-    assert resumed.step == 15
+    assert load(resumed).step == 15
 
 
 def test_nothing_saved_is_nothing_to_resume(tmp_path: Path) -> None:
-    assert load_latest(tmp_path) is None
-    assert load_latest(tmp_path / "missing") is None
+    assert find_latest(tmp_path) is None
+    assert find_latest(tmp_path / "missing") is None
 
 
 def test_more_steps_than_eight_digits(tmp_path: Path) -> None:

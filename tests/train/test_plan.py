@@ -65,6 +65,16 @@ def test_devices_and_accumulation_share_activations_and_time(store: Store) -> No
     assert make_plan(config(optimiser={"name": "sgd", "momentum": 0.9}), store).optimiser == one.weights
 
 
+def test_slices_share_weights_gradients_and_optimiser(store: Store) -> None:
+    one, copies = make_plan(config(), store), make_plan(config(), store, devices=4)
+    slices = make_plan(config(train={"parallel": "fsdp"}), store, devices=4)
+    for name in ("weights", "gradients", "optimiser"):
+        assert getattr(copies, name) == getattr(one, name)
+        assert getattr(slices, name) == pytest.approx(getattr(one, name) / 4, abs=8)
+    assert slices.activations == copies.activations
+    assert make_plan(config(train={"parallel": "fsdp"}), store) == one, "one device has nothing to share"
+
+
 def test_a_cost_that_depends_on_the_words_is_refused(store: Store) -> None:
     with pytest.raises(UserError, match="cannot be planned"):
         make_plan(config(model=MODEL | {"adaptive_cutoffs": (5, 20)}), store)

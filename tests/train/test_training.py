@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from functools import cache
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from lamina import UserError, residual
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.data.store import Store
+from lamina.report.runs import show_run
 from lamina.tasks import TASKS
 from lamina.tasks.base import Losses
 from lamina.train import checkpoint
@@ -235,7 +237,62 @@ def test_patience_stops_early(stores: Path, tmp_path: Path) -> None:
     changes = {"schedule": {"learning_rate": 1e-9}, "train": {"steps": 50, "validate_every": 1, "patience": 3}}
     status = train(config_for("classification", stores, **changes), tmp_path / "run", quiet=True)
     assert status.step < 50
-    assert "no better validation loss" in status.reason
+    assert status.reason == "no better validation nll in 3 measurements"
+
+
+@pytest.mark.parametrize(
+    ("changes", "measured", "best"),
+    [
+        ({"best": "loss"}, [], 6),
+        ({"best": "loss", "evaluate_every": 4}, [4], 6),
+        ({"best": "metric"}, [2, 4, 6], 4),
+        ({"best": "metric", "evaluate_every": 4}, [4, 6], 6),
+    ],
+)
+def test_the_loss_or_the_metric_decides_which_weights_are_best(
+    changes: dict[str, Any],
+    measured: list[int],
+    best: int,
+    stores: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The loss falls all the time; accuracy, measured three times, is best in between."""
+    found = chain([0.5, 0.9, 0.2] if len(measured) == 3 else [0.2, 0.4], repeat(0.0))
+    falling = chain([0.3, 0.2, 0.1], repeat(0.1))  # a finished run is measured at its end in any case
+    monkeypatch.setattr(
+        "lamina.tasks.classification.Classification.evaluate",
+        lambda *given, **options: {"loss": 1.0, "nll": next(falling), "accuracy": next(found)},
+    )
+    monkeypatch.setattr(
+        "lamina.tasks.base.Task.total_losses",
+        lambda *given, **options: Losses(torch.tensor(1.0), torch.tensor(next(falling)), 1),
+    )
+    config = config_for("classification", stores, train={"validate_every": 2, **changes})
+    train(config, tmp_path / "run", quiet=True)
+    lines = list(RunFolder(tmp_path / "run").metrics.read())
+    assert [line["step"] for line in lines if "valid_accuracy" in line] == measured
+    assert [line["step"] for line in lines if "valid_nll" in line] == [2, 4, 6]
+    assert (tmp_path / "run" / "checkpoints" / "best").resolve().name == f"step-{best:08d}"
+
+
+def test_patience_follows_the_metric_and_the_summary_tells_it(
+    stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = iter([0.5, 0.9, 0.8, 0.7, 0.6])
+    monkeypatch.setattr(
+        "lamina.tasks.classification.Classification.evaluate",
+        lambda *given, **options: {"loss": 0.1, "nll": 0.1, "accuracy": next(found)},
+    )
+    changes = {"steps": 20, "validate_every": 1, "best": "metric", "patience": 2, "keep": 2, "save_every": 0}
+    config = config_for("classification", stores, train=changes)
+    interrupted(config, tmp_path / "run", after=3)
+    status = train(config, tmp_path / "run", quiet=True)
+    assert (status.step, status.reason) == (4, "no better validation accuracy in 2 measurements")
+    summary = summarise_run(tmp_path / "run")
+    assert summary.best_metric == ("accuracy", 0.9, 2)
+    show_run(summary)
+    assert "best validation accuracy 0.9 at step 2" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])

@@ -11,7 +11,10 @@
       latest -> step-00001000
       best -> step-00000500
 
-One process saves at a time, the one that holds the lock of the run folder. However it ends, a folder `step-…` is whole.
+Where processes hold slices of the model, `model/` and `optimiser/` stand in place of the first two files, with a shard
+from every process. Any number of processes reads either.
+
+One run saves at a time, the one that holds the lock of the run folder. However it ends, a folder `step-…` is whole.
 """
 
 from __future__ import annotations
@@ -20,81 +23,99 @@ import json
 import re
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from lamina.data.atomic import sync_folder
 from lamina.errors import UserError
 from lamina.train.seal import DamagedCheckpoint, check, seal
-from lamina.train.snapshot import Snapshot, Tensors
+from lamina.train.shards import Like, are_sharded, read_shards, write_shards
+from lamina.train.snapshot import Snapshot, Tensors, parameter_of
+from lamina.train.world import ALONE, World
 
 MODEL, OPTIMISER, RANDOM = "model.safetensors", "optimiser.safetensors", "random.safetensors"
 OPTIMISER_FACTS, COUNTERS = "optimiser.json", "counters.json"
+FILES = (MODEL, OPTIMISER, OPTIMISER_FACTS, RANDOM, COUNTERS)
 LATEST, BEST = "latest", "best"
 
 _REPLACED = ".replaced"
 
 
-def save(folder: Path, snapshot: Snapshot, *, best_step: int | None = None, keep: int = 2) -> Path:
-    """Write a checkpoint, point the links, and only then remove all but the last `keep` and the best one."""
+def save(
+    folder: Path, snapshot: Snapshot, *, best_step: int | None = None, keep: int = 2, world: World = ALONE
+) -> Path:
+    """Write a checkpoint, point the links, and only then remove all but the last `keep` and the best one.
+
+    All processes call it; the first does all but write the others' shards.
+    """
     assert keep >= 2, "one checkpoint is too few: it may be damaged"
     target = folder / _name(snapshot.step)
     partial = folder / f".{target.name}.partial"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _sweep(folder)
-        partial.mkdir()
-        _write(partial, snapshot)
-        _put_in_place(partial, target)
-        point(folder, latest_step=snapshot.step, best_step=best_step)
+        if world.is_first:
+            folder.mkdir(parents=True, exist_ok=True)
+            _sweep(folder)
+            partial.mkdir()
+        world.wait()
+        _write_shards(partial, snapshot)
+        if world.is_first:
+            _write(partial, snapshot)
+            _put_in_place(partial, target)
+            point(folder, latest_step=snapshot.step, best_step=best_step)
     except (OSError, SafetensorError) as error:
         raise UserError(
             f"{target}: the checkpoint could not be saved ({getattr(error, 'strerror', None) or error}). Those before "
             f"it are as they were; make room and resume the run."
         ) from error
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    _remove_old(folder, snapshot.step, best_step, keep)
+        if world.is_first:
+            shutil.rmtree(partial, ignore_errors=True)
+    if world.is_first:
+        _remove_old(folder, snapshot.step, best_step, keep)
+    world.wait()
     return target
 
 
 def load(path: Path) -> Snapshot:
     """Read a checkpoint, once all of its files are known to be as they were written."""
-    check(path, (MODEL, OPTIMISER, OPTIMISER_FACTS, RANDOM, COUNTERS))
-    with _vanishing(path):
-        return Snapshot(
-            model=load_file(path / MODEL),
-            optimiser=load_file(path / OPTIMISER),
-            optimiser_facts=json.loads((path / OPTIMISER_FACTS).read_bytes()),
-            random=load_file(path / RANDOM),
-            counters=json.loads((path / COUNTERS).read_bytes()),
-        )
+    check(path, FILES)
+    return read(path)
 
 
 def load_model(path: Path) -> Tensors:
     """Read the weights alone."""
     check(path, (MODEL,))
     with _vanishing(path):
-        return load_file(path / MODEL)
+        return _read_tensors(path / MODEL, lambda name: None)
 
 
-def load_latest(folder: Path) -> Snapshot | None:
-    """Read the newest good checkpoint, with a warning for each damaged one on the way; None if none was ever saved."""
+def find_latest(folder: Path, world: World = ALONE) -> Path | None:
+    """The newest good checkpoint, with a warning for each damaged one on the way; None if none was ever saved.
+
+    All processes call it; the first one looks, so that they agree.
+    """
     paths = list_checkpoints(folder)
-    for path in reversed(paths):
-        try:
-            return load(path)
-        except DamagedCheckpoint as damage:
-            warnings.warn(f"{damage} Going back to the checkpoint before it.", stacklevel=2)
-    if paths:
-        raise DamagedCheckpoint(f"{folder}: all {len(paths)} checkpoints are damaged; start the run anew.")
-    return None
+    found = int(world.from_first(_newest_good(folder, paths) if world.is_first else 0))
+    return None if found < 0 else paths[found]
+
+
+def read(path: Path, model: nn.Module | None = None) -> Snapshot:
+    """Read a checkpoint that is known to be good. Of what the model holds in slices, each process reads its own."""
+    parameters = {} if model is None else dict(model.named_parameters())
+    with _vanishing(path):
+        return Snapshot(
+            model=_read_tensors(path / MODEL, parameters.get),
+            optimiser=_read_tensors(path / OPTIMISER, lambda name: parameters.get(parameter_of(name))),
+            optimiser_facts=json.loads((path / OPTIMISER_FACTS).read_bytes()),
+            random=load_file(path / RANDOM),
+            counters=json.loads((path / COUNTERS).read_bytes()),
+        )
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
@@ -115,17 +136,41 @@ def point(folder: Path, *, latest_step: int, best_step: int | None) -> None:
     sync_folder(folder)
 
 
+def _newest_good(folder: Path, paths: Sequence[Path]) -> int:
+    """Its number among the paths; -1 where there are none."""
+    for number in reversed(range(len(paths))):
+        try:
+            check(paths[number], FILES)
+            return number
+        except DamagedCheckpoint as damage:
+            warnings.warn(f"{damage} Going back to the checkpoint before it.", stacklevel=3)
+    if paths:
+        raise DamagedCheckpoint(f"{folder}: all {len(paths)} checkpoints are damaged; start the run anew.")
+    return -1
+
+
+def _write_shards(folder: Path, snapshot: Snapshot) -> None:
+    for name, tensors in {MODEL: snapshot.model, OPTIMISER: snapshot.optimiser}.items():
+        if are_sharded(tensors):
+            write_shards((folder / name).with_suffix(""), tensors)
+
+
 def _write(folder: Path, snapshot: Snapshot) -> None:
     facts: dict[str, Any] = {OPTIMISER_FACTS: snapshot.optimiser_facts, COUNTERS: snapshot.counters}
     for name, content in facts.items():
         (folder / name).write_bytes((json.dumps(content, allow_nan=False) + "\n").encode())
     mode = (folder / COUNTERS).stat().st_mode
     for name, tensors in {MODEL: snapshot.model, OPTIMISER: snapshot.optimiser, RANDOM: snapshot.random}.items():
-        save_file(_apart(tensors), folder / name, {"format": "pt"})
-        (folder / name).chmod(mode)  # safetensors lets nobody but the owner read
+        if not are_sharded(tensors):
+            save_file(_apart(tensors), folder / name, {"format": "pt"})
+            (folder / name).chmod(mode)  # safetensors lets nobody but the owner read
     seal(folder)
-    for path in (*folder.iterdir(), folder):
+    for path in (*folder.rglob("*"), folder):
         sync_folder(path)  # a file is synced just as a folder is
+
+
+def _read_tensors(file: Path, like: Like) -> Tensors:
+    return load_file(file) if file.exists() else read_shards(file.with_suffix(""), like)
 
 
 def _apart(tensors: Tensors) -> dict[str, Tensor]:

@@ -20,6 +20,7 @@ from lamina.model.presets import PRESETS
 from lamina.options import Options
 from lamina.tasks import TASKS
 from lamina.train.optimiser import OptimiserOptions
+from lamina.train.parallel import Way
 from lamina.train.schedule import ScheduleOptions
 from lamina.train.trackers import Name as TrackerName
 
@@ -47,6 +48,8 @@ class TrainOptions(Options):
     """What matrices are multiplied in. `fp16` scales the loss so that small gradients survive."""
     device: str = "auto"
     """`cpu`, `cuda`, or `auto` for a GPU where there is one."""
+    parallel: Way = "ddp"
+    """How several processes share the model: `ddp` gives each a copy, `fsdp` a slice of every weight."""
     threads: Interval = 0
     """CPU threads; 0 leaves it to torch. Small models are fastest with 1."""
     compile: bool = False
@@ -55,12 +58,19 @@ class TrainOptions(Options):
     """Steps between lines of metrics.jsonl."""
     validate_every: Interval = 500
     """Steps between validations; 0 validates at the end only."""
+    evaluate_every: Interval = 0
+    """Steps between measurements of the task's metrics on the validation split; 0 measures at the end only, or, where
+    `best` is `metric`, at every validation."""
+    best: Literal["loss", "metric"] = "loss"
+    """Which checkpoint is the best one: that of the lowest negative log-likelihood in validation, or of the best
+    metric, such as BLEU."""
     save_every: Interval = 500
     """Steps between checkpoints; 0 saves at the end only."""
     keep: Annotated[int, Field(ge=2)] = 3
     """How many of the last checkpoints stay, besides the best."""
     patience: Interval = 0
-    """Validations without a better loss after which training stops; 0 never stops early."""
+    """Validations, or measurements where `best` is `metric`, none of them better, after which training stops; 0 never
+    stops early."""
     track: tuple[TrackerName, ...] = ()
     """Where else to follow the run: `tensorboard`, `wandb` (the extra `track`)."""
     samples: Interval = 3

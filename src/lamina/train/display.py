@@ -43,8 +43,11 @@ class Display:
             self.console.print(f"step {step:,}/{self._total:,}  {_describe(values)}")
 
     def validated(self, step: int, values: Mapping[str, float]) -> None:
-        perplexity = math.exp(min(700.0, values["valid_nll"]))
-        self.console.print(f"step {step:,}  validation nll {values['valid_nll']:.4f}  perplexity {perplexity:.2f}")
+        perplexity = math.exp(min(700.0, values["nll"]))
+        others = "".join(
+            f"  {name} {value:.2f}" for name, value in values.items() if name not in ("loss", "nll", "perplexity")
+        )
+        self.console.print(f"step {step:,}  validation nll {values['nll']:.4f}  perplexity {perplexity:.2f}{others}")
 
     def note(self, text: str) -> None:
         self.console.print(text)

@@ -9,6 +9,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from lamina.train.parallel import own
+
 SMOOTHING = 0.98  # of the running loss
 SHARE_OF_RUN = 10  # a tenth of the run above the start is a failure
 
@@ -47,16 +49,28 @@ def is_finite(value: Tensor | float) -> bool:
     return math.isfinite(value.item() if isinstance(value, Tensor) else value)
 
 
-def name_bad_module(model: nn.Module, run: Callable[[], Any]) -> str:
-    """Run the step again and say where the first number that is none appears: forwards, or else backwards."""
+def name_bad_module(model: nn.Module, run: Callable[[], Any], gather: Callable[[str], list[str]]) -> str:
+    """Run the step again and say where the first number that is none appears: forwards, or else backwards.
+
+    All processes do so together; `gather` tells each what the others found.
+    """
     with _watching(model) as found:
         run()
-    if found:
-        return f"the output of {found[0]}"
-    for name, parameter in reversed(list(model.named_parameters())):
-        if parameter.grad is not None and not parameter.grad.isfinite().all():
-            return f"the gradient of {name}"
+    outputs = [name for name in gather(found[0] if found else "") if name]
+    if outputs:
+        return f"the output of {outputs[0]}"
+    gradients = [name for name in gather(_bad_gradient(model)) if name]
+    if gradients:
+        return f"the gradient of {gradients[0]}"
     return "no module when the step is run again"
+
+
+def _bad_gradient(model: nn.Module) -> str:
+    """The last parameter of which this process holds a bad gradient."""
+    for name, parameter in reversed(list(model.named_parameters())):
+        if parameter.grad is not None and not own(parameter.grad).isfinite().all():
+            return name
+    return ""
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
+from torch.distributed.tensor import DTensor
 from torch.optim import SGD, Adam, AdamW, Optimizer, RAdam
 
 from lamina.model.transformer import Transformer
@@ -31,7 +32,7 @@ def build_optimiser(options: OptimiserOptions, model: Transformer) -> Optimizer:
     """The optimiser of a model. Its rate is 0 until `set_learning_rate` gives it the schedule's, at every step."""
     groups = _parameter_groups(model, options.weight_decay)
     moments: dict[str, Any] = {"lr": 0.0, "betas": options.betas, "eps": options.eps}
-    fused = _fused(groups)
+    fused = _fused(groups, options.name)
     match options.name:
         case "adam":
             return Adam(groups, fused=fused, **moments)
@@ -58,10 +59,12 @@ def _parameter_groups(model: Transformer, weight_decay: float) -> list[dict[str,
     return [group for group in groups if group["params"]]
 
 
-def _fused(groups: list[dict[str, Any]]) -> bool | None:
+def _fused(groups: list[dict[str, Any]], name: str) -> bool | None:
     """One pass over memory for the whole update: on a CPU three times as fast as the loop, and foreach is no faster.
 
-    Other devices may lack the kernel: there torch decides.
+    Other devices may lack the kernel, and sgd's does not know slices: there torch decides.
     """
-    devices = {parameter.device.type for group in groups for parameter in group["params"]}
-    return True if devices in ({"cpu"}, {"cuda"}) else None
+    parameters = [parameter for group in groups for parameter in group["params"]]
+    if name == "sgd" and any(isinstance(each, DTensor) for each in parameters):
+        return None
+    return True if {each.device.type for each in parameters} in ({"cpu"}, {"cuda"}) else None

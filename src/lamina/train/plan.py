@@ -6,6 +6,7 @@ no numbers, and what autograd would keep and multiply is counted on the way.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,11 @@ WORD = 4  # bytes of a weight: all are kept in fp32
 
 @dataclass(frozen=True)
 class Plan:
-    """For one device, in bytes; FLOPs are those of all devices together."""
+    """For one device, in bytes; FLOPs are those of all devices together.
+
+    With `parallel = "fsdp"` a device keeps its share of weights, gradients and optimiser. The layer that is being
+    computed, and the tables, are whole for a while: that is not counted.
+    """
 
     parameters: int
     weights: int
@@ -72,11 +77,12 @@ def make_plan(
     parameters = model.num_parameters()
     moments = MOMENTS[config.optimiser.name] + (config.optimiser.name == "sgd" and config.optimiser.momentum > 0)
     per_second = devices * teraflops * 1e12 * efficiency
+    kept_here = math.ceil(WORD * parameters / (devices if config.train.parallel == "fsdp" else 1))
     return Plan(
         parameters=parameters,
-        weights=WORD * parameters,
-        gradients=WORD * parameters,
-        optimiser=WORD * parameters * moments,
+        weights=kept_here,
+        gradients=kept_here,
+        optimiser=kept_here * moments,
         activations=kept[False],
         activations_checkpointed=kept[True],
         tokens_per_step=config.data.max_tokens,

@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from lamina.data.prepare_options import PrepareOptions
+from lamina.generate.options import GenerateOptions
 from lamina.model.options import ModelOptions
 from lamina.options import Options
 from lamina.tasks import TASKS
@@ -29,11 +30,21 @@ def config_reference() -> str:
             sections.append(f"### [{name}]\n" + _table(field.annotation))
     sections.append("### [model]\nThese, and `preset`.\n\n" + _table(ModelOptions))
     for task in TASKS.values():
-        sections.append(f"### [task_options] of {task.name}\n" + _table(task.Options))
+        sections.append(f"### [task_options] of {task.name}\n" + _table(task.Options) + _own_generation(task.Options))
+    sections.append(
+        "### [task_options.generation]\nAlso of `lamina generate` and `evaluate`.\n\n" + _table(GenerateOptions)
+    )
     sections.append("### [model.residual_options]\nThose of the scheme: `lamina schemes NAME` lists them.\n")
     sections.append("## Data: `lamina prepare`\n" + _table(PrepareOptions))
     sections.append("### [tokenizer]\n" + _table(PrepareOptions.model_fields["tokenizer"].annotation))
     return "\n".join(sections)
+
+
+def _own_generation(options: type[Options]) -> str:
+    """In what a task's search differs from the defaults below."""
+    field = options.model_fields.get("generation")
+    own = {} if field is None else field.default.model_dump(exclude_defaults=True)
+    return "".join(f"\n`generation.{key}` is `{value!r}` here.\n" for key, value in own.items())
 
 
 def _table(options: Any) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from lamina.config import read_values, to_toml
 from lamina.data.atomic import write_file
@@ -30,7 +32,8 @@ from lamina.train.run_folder import RunFolder, Status
 from lamina.train.snapshot import Tensors, load_weights
 from lamina.train.world import World, join_world
 
-MAY_CHANGE = {"steps", "keep", "log_every", "samples", "threads", "device"}  # of [train], when a run is resumed
+# Of [train], when a run is resumed.
+MAY_CHANGE = {"steps", "keep", "log_every", "samples", "threads", "device", "parallel"}
 
 
 def train(config: RunConfig, path: str | Path, *, force: bool = False, quiet: bool = False) -> Status:
@@ -52,7 +55,7 @@ def _train(config: RunConfig, folder: RunFolder, world: World, display: Display,
     before, former = folder.status(), _former_config(folder)
     if world.is_first:
         _refuse_changed_config(config, former, folder, force)
-        _refuse_changed_data(_open_store(config, folder), folder, force)
+        _refuse_changed_data(open_store(config, folder), folder, force)
     if before and former and _has_ended(before, former, config) and not force:
         display.note(f"{folder.path} is {before.state} already")
         return before
@@ -61,13 +64,13 @@ def _train(config: RunConfig, folder: RunFolder, world: World, display: Display,
         folder.store_config(to_toml(config))
         folder.set_status("running", before.step if before else 0)
     world.wait()
-    store = _open_store(config, folder)
+    store = open_store(config, folder)
     training = Training(config, store, folder, world, display)
     state, reason = training.run()
+    final = {f"final_{name}": value for name, value in training.scores().items()} if state == "finished" else {}
     if world.is_first:
-        if state == "finished":
-            results = training.task.evaluate(training.model, "valid")
-            folder.metrics.append(training.step, {f"final_{name}": value for name, value in results.items()})
+        if final:
+            folder.metrics.append(training.step, final)
         folder.set_status(state, training.step, reason)
     world.wait()
     status = folder.status()
@@ -92,7 +95,17 @@ def summarise_run(path: str | Path) -> RunSummary:
     final = {
         key.removeprefix("final_"): value for line in lines for key, value in line.items() if key.startswith("final_")
     }
-    return RunSummary(folder.path.name, status.state, status.reason, status.step, best_step, best_nll, final)
+    metric = _best_metric(TASKS[read_config(path, []).task], lines)
+    return RunSummary(folder.path.name, status.state, status.reason, status.step, best_step, best_nll, final, metric)
+
+
+def _best_metric(task: type[Task], lines: list[dict[str, Any]]) -> tuple[str, float, int] | None:
+    name = f"valid_{task.metric}"
+    measured = [(line[name], -line["step"]) for line in lines if name in line and task.metric != "nll"]
+    if not measured:
+        return None
+    value, step = max(measured) if task.higher_is_better else min(measured)
+    return task.metric, value, abs(step)
 
 
 def read_config(path: str | Path, words: list[str]) -> RunConfig:
@@ -102,13 +115,21 @@ def read_config(path: str | Path, words: list[str]) -> RunConfig:
     return RunConfig.read(read_values(file, words), where=str(file))
 
 
-def load(path: str | Path, which: str = "best") -> tuple[Task, Transformer]:
-    """The task and the trained model of a run: `best`, `latest`, `average` or `step-…`."""
+def load(
+    path: str | Path, which: str = "best", generation: Mapping[str, Any] | None = None
+) -> tuple[Task, Transformer]:
+    """The task and the trained model of a run: `best`, `latest`, `average` or `step-…`.
+
+    `generation` changes how the task generates text.
+    """
     folder = RunFolder(path)
     if not folder.config.is_file():
         raise UserError(f"{path}: not a run folder (no config.toml); train one with lamina train")
     config = read_config(path, [])
-    task = build_task(config.task, _open_store(config, folder), config.task_options)
+    options = dict(config.task_options)
+    if generation:
+        options["generation"] = options.get("generation", {}) | generation
+    task = build_task(config.task, open_store(config, folder), options)
     model = Transformer.build(task.model_options(config.chosen_model()))
     load_weights(model, _weights(folder, which))
     return task, model.eval()
@@ -130,12 +151,16 @@ def _weights(folder: RunFolder, which: str) -> Tensors:
 
 def plan_run(config: RunConfig, folder: str | Path, **machine: Any) -> Plan:
     """What training this config would take; only its data is opened, or prepared where it is embedded."""
-    return make_plan(config, _open_store(config, RunFolder(folder)), **machine)
+    return make_plan(config, open_store(config, RunFolder(folder)), **machine)
 
 
 def evaluate(path: str | Path, split: str = "valid", which: str = "best") -> Evaluation:
+    """The task's metrics of a trained run on each set of a split."""
+    return evaluate_model(*load(path, which), split)
+
+
+def evaluate_model(task: Task, model: nn.Module, split: str = "valid") -> Evaluation:
     """The task's metrics on each set of a split."""
-    task, model = load(path, which)
     sets = task.evaluated_sets(split)
     if not sets:
         raise UserError(f"{task.store.folder}: no split {split!r}; there are {', '.join(task.store.splits)}")
@@ -159,7 +184,7 @@ def _averaged(folder: RunFolder) -> Path:
     return folder.path / "average.safetensors"
 
 
-def _open_store(config: RunConfig, folder: RunFolder) -> Store:
+def open_store(config: RunConfig, folder: RunFolder) -> Store:
     """The store of the config, or the task's embedded languages beside the run folder."""
     if config.data.store is not None:
         return Store.open(config.data.store)

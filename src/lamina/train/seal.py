@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +20,40 @@ class DamagedCheckpoint(UserError):
 
 
 def seal(folder: Path) -> None:
-    """Write the manifest of all files that are in the folder now."""
-    records = {path.name: _record(path) for path in sorted(folder.iterdir())}
+    """Write the manifest of all files that are in the folder now, and in the folders within."""
+    records = {name: _record(folder / name) for name in sorted(_names_in(folder, "."))}
     body = {"format": _FORMAT, "version": _VERSION, "files": {name: dict(record) for name, record in records.items()}}
     (folder / MANIFEST).write_bytes(_dump(body | {"sha256": hash_json(body)}))
 
 
 def check(folder: Path, names: Collection[str]) -> None:
-    """Make sure that the files of these names are, byte for byte, those that were sealed."""
+    """Make sure that the files of these names are, byte for byte, those that were sealed.
+
+    In place of `model.safetensors` there may be a folder `model`: then all files in it, and no others.
+    """
     sealed = _read_manifest(folder / MANIFEST)
     for name in names:
-        if name not in sealed:
-            raise DamagedCheckpoint(f"{folder / name}: not in the manifest, so the checkpoint is damaged.")
-        try:
-            found, record = _record(folder / name), FileRecord.read(sealed[name], name)
-        except UserError as error:
-            raise DamagedCheckpoint(str(error)) from error
-        if found.bytes != record.bytes:
-            raise DamagedCheckpoint(f"{folder / name}: damaged, {found.bytes} bytes long instead of {record.bytes}.")
-        if found != record:
-            raise DamagedCheckpoint(f"{folder / name}: damaged, its content has changed since it was written.")
+        inside = Path(name).stem
+        within = {each for each in sealed if each.startswith(f"{inside}/")} | _names_in(folder, inside)
+        for each in sorted(within) if within and name not in sealed else [name]:
+            _check_file(folder, each, sealed)
+
+
+def _check_file(folder: Path, name: str, sealed: Mapping[str, Any]) -> None:
+    if name not in sealed:
+        raise DamagedCheckpoint(f"{folder / name}: not in the manifest, so the checkpoint is damaged.")
+    try:
+        found, record = _record(folder / name), FileRecord.read(sealed[name], name)
+    except UserError as error:
+        raise DamagedCheckpoint(str(error)) from error
+    if found.bytes != record.bytes:
+        raise DamagedCheckpoint(f"{folder / name}: damaged, {found.bytes} bytes long instead of {record.bytes}.")
+    if found != record:
+        raise DamagedCheckpoint(f"{folder / name}: damaged, its content has changed since it was written.")
+
+
+def _names_in(folder: Path, inside: str) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in (folder / inside).rglob("*") if path.is_file()}
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lamina.errors import UserError
+from lamina.train.parallel import sliced_as
 
 Tensors = Mapping[str, Tensor]
 
@@ -35,11 +36,12 @@ class Snapshot:
 
     @classmethod
     def take(cls, model: nn.Module, optimiser: Optimizer, counters: Mapping[str, Any]) -> Snapshot:
+        weights = model.state_dict()  # first: it leaves a sharded model in slices, as the optimiser knows them
         state = _named_state(model, optimiser)
         tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
         others = {name: value for name, value in state.items() if name not in tensors}
         facts = {"class": type(optimiser).__name__, "state": others}
-        return cls(model.state_dict(), tensors, facts, _random_state(), dict(counters))
+        return cls(weights, tensors, facts, _random_state(), dict(counters))
 
     def restore(self, model: nn.Module, optimiser: Optimizer) -> None:
         """Put the state back into a model and an optimiser built as those it was taken from."""
@@ -53,10 +55,11 @@ class Snapshot:
                 f"the checkpoint was made with the optimiser {self.optimiser_facts['class']}, not "
                 f"{type(optimiser).__name__}; keep it, or start a new run from these weights."
             )
-        states: dict[str, dict[str, Any]] = {name: {} for name, _ in model.named_parameters()}
+        parameters = dict(model.named_parameters())
+        states: dict[str, dict[str, Any]] = {name: {} for name in parameters}
         for key, value in {**self.optimiser, **self.optimiser_facts["state"]}.items():
-            name, _, part = key.removeprefix("state.").rpartition(".")
-            states[name][part] = value.clone() if isinstance(value, Tensor) else value
+            name, part = parameter_of(key), key.rpartition(".")[2]
+            states[name][part] = sliced_as(parameters[name], value.clone()) if isinstance(value, Tensor) else value
         names = _names(model)
         numbered = optimiser.state_dict()
         numbered["state"] = {
@@ -83,7 +86,12 @@ def load_weights(model: nn.Module, weights: Tensors) -> None:
         there, here = _describe(value), _describe(have[name])
         if there != here:
             raise UserError(f"the checkpoint is of another model: there {name!r} is {there}, here it is {here}.")
-    model.load_state_dict(weights)
+    model.load_state_dict({name: sliced_as(have[name], value) for name, value in weights.items()})
+
+
+def parameter_of(key: str) -> str:
+    """The parameter that a tensor of the optimiser's state belongs to."""
+    return key.removeprefix("state.").rpartition(".")[0]
 
 
 def _named_state(model: nn.Module, optimiser: Optimizer) -> dict[str, Any]:

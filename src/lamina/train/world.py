@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -32,6 +33,17 @@ class World:
         dist.all_reduce(tensor)
         return tensor.item()
 
+    def from_first(self, value: float) -> float:
+        """The first process's value: what decides how all go on must not differ by a rounding error."""
+        return self.total(value if self.is_first else 0.0)
+
+    def gather(self, text: str) -> list[str]:
+        """What every process says."""
+        said: list[Any] = [text] * self.size
+        if self.size > 1:
+            dist.all_gather_object(said, text)
+        return said
+
     def agree(self, flag: bool) -> bool:
         """Whether any process says yes; all must ask at the same point."""
         return self.total(float(flag)) > 0
@@ -39,6 +51,9 @@ class World:
     def wait(self) -> None:
         if self.size > 1:
             dist.barrier()
+
+
+ALONE = World(0, 1, torch.device("cpu"))
 
 
 @contextmanager
