@@ -110,3 +110,37 @@ def test_prepare_mistakes(words: list[str], message: str, tmp_path: Path) -> Non
     assert failed.returncode == 2
     assert message in failed.stderr
     assert "Traceback" not in failed.stderr
+
+
+def test_diagnose_two_configs_side_by_side(tmp_path: Path) -> None:
+    words = ["prepare", "embedded-translation", "train=['translation:60']", "valid=['translation:9']"]
+    words += ["test=['translation:9']", "tokenizer.size=400", "--output", "toy"]
+    assert lamina(*words, cwd=tmp_path).returncode == 0
+    sizes = 'num_layers = 2\nmodel_dim = 16\nfeed_forward_dim = 32\nnum_heads = 2\n[data]\nstore = "toy"\n'
+    for name, scheme in (("<b>[red]one", "post-ln"), ("two", "pre-ln")):
+        (tmp_path / f"{name}.toml").write_text(f'[model]\nresidual = "{scheme}"\n{sizes}')
+    few = ["--seeds", "1", "--batches", "1", "--tokens", "40"]
+    shown = lamina("diagnose", "<b>[red]one.toml", "two.toml", "model.dropout=0.2", *few, cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stderr == "", "quiet where there is no terminal"
+    first, second = shown.stdout.index("<b>[red]one: 2-2 encoder-decoder"), shown.stdout.index("two: 2-2")
+    assert first < shown.stdout.index("gradient of encoder layer 1") < shown.stdout.index("gradient by layer") < second
+    assert "why.html" in shown.stdout
+    page = (tmp_path / "why.html").read_text()
+    assert "&lt;b&gt;[red]one" in page
+    assert "<b>[red]" not in page
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["diagnose", "missing.toml"], "missing.toml: no such file"),
+        (["diagnose", "missing.toml", "--output", "why.pdf"], "why.pdf: a report is written to a file that ends in"),
+        (["diagnose", "."], "neither a run folder"),
+    ],
+)
+def test_diagnose_mistakes(words: list[str], message: str, tmp_path: Path) -> None:
+    failed = lamina(*words, cwd=tmp_path)
+    assert failed.returncode == 2
+    assert message in failed.stderr
+    assert "Traceback" not in failed.stderr

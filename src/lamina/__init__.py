@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lamina.diagnosis import diagnose
     from lamina.errors import UserError
     from lamina.model.stack import Stack
     from lamina.model.transformer import Transformer
+    from lamina.train.run import load
 
 __version__ = "0.1.0"
-__all__ = ["Stack", "Transformer", "UserError", "__version__"]
+__all__ = ["Stack", "Transformer", "UserError", "__version__", "diagnose", "load"]
 
 _HOMES = {
     "Stack": "lamina.model.stack",
     "Transformer": "lamina.model.transformer",
     "UserError": "lamina.errors",
+    "diagnose": "lamina.diagnosis",
+    "load": "lamina.train.run",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -73,17 +74,39 @@ def test_cache_gives_what_a_whole_pass_gives(steps: list[list[int]], rotary: boo
 
 
 def test_reordered_rows_go_on_from_where_they_were() -> None:
-    attention = SelfAttention(8, 2, causal=True)
-    rows = torch.randn(3, 4, 8)
-    order = torch.tensor([2, 0, 0, 1])
-    cache = Cache(1, 3, capacity=4)
-    for at in range(2):
-        attention(rows[:, at], cache.next([1, 1, 1]), cache)
+    """Three sentences of different lengths: one row each, then three that change parents twice."""
+    attention = SelfAttention(8, 4, causal=True, num_kv_heads=2)
+    cache = Cache(1, 3, capacity=3 + 3 * 3)
+    texts = [list(torch.randn(length, 8)) for length in (1, 3, 2)]
+    attention(torch.cat([torch.stack(text) for text in texts]), cache.next([1, 3, 2]), cache)
+    cache.advance()
+    rows = [[text] for text in texts]
+    for parents in ([[0, 0, 0]] * 3, [[2, 0, 0], [1, 1, 1], [0, 1, 2]], [[1, 0, 2], [2, 0, 0], [2, 1, 1]]):
+        new = torch.randn(3, 3, 8)
+        cache.reorder(torch.tensor(parents))
+        answer = attention(new.flatten(0, 1), cache.next([1] * 9), cache).view(3, 3, 8)
         cache.advance()
-    cache.reorder(order)
-    continued = attention(rows[order, 2], cache.next([1] * 4), cache)
-    expected = torch.stack([by_definition(attention, rows[row, :3], rows[row, :3], causal=True)[2] for row in order])
-    torch.testing.assert_close(continued, expected, atol=1e-12, rtol=1e-12)
+        rows = [[rows[s][k] + [new[s, i]] for i, k in enumerate(chosen)] for s, chosen in enumerate(parents)]
+        for s, i in product(range(3), range(3)):
+            whole = torch.stack(rows[s][i])
+            wanted = by_definition(attention, whole, whole, causal=True)[-1]
+            torch.testing.assert_close(answer[s, i], wanted, atol=1e-12, rtol=1e-12)
+        if parents[0] == [2, 0, 0]:
+            assert cache.held.tolist() == [3, 5, 4]
+
+
+def test_sentences_leave_the_cache() -> None:
+    attention = SelfAttention(8, 2, causal=True)
+    texts = torch.randn(4, 3, 8)
+    cache = Cache(1, 4, capacity=3)
+    for at in range(2):
+        attention(texts[:, at], cache.next([1] * 4), cache)
+        cache.advance()
+    cache.keep(np.array([3, 1]))
+    left = texts[[3, 1]]
+    answer = attention(left[:, 2], cache.next([1, 1]), cache)
+    expected = torch.stack([by_definition(attention, text, text, causal=True)[2] for text in left])
+    torch.testing.assert_close(answer, expected, atol=1e-12, rtol=1e-12)
 
 
 def test_several_rows_read_one_sentence_without_copies_of_it() -> None:
@@ -131,7 +154,7 @@ def test_sizes_that_do_not_fit(arguments: dict[str, int], message: str) -> None:
 
 def test_a_full_cache_says_so() -> None:
     cache = Cache(1, 2, capacity=3)
-    with pytest.raises(UserError, match="holds 3 tokens per row, but 4 are needed"):
+    with pytest.raises(UserError, match="holds 3 tokens per sentence, but 4 are needed"):
         cache.next([4, 1])
     with pytest.raises(UserError, match="2 rows, but tokens came for 3"):
         cache.next([1, 1, 1])

@@ -17,6 +17,7 @@ from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.data.store import Store
 from lamina.data.tokenizer import BOS, CLS, EOS, MASK, SEP
+from lamina.generate.hypothesis import Hypothesis
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Inputs, Task
 
@@ -196,10 +197,10 @@ def test_perfect_outputs_get_a_perfect_score(
         for at in range(len(task.store["valid"]))
     }
 
-    def oracle(model: object, source: torch.Tensor, lengths: np.ndarray, **options: Any) -> list[list[int]]:
-        return [answers[tuple(row)] for row in rows(source, lengths)]
+    def oracle(model: object, sources: list[list[int]], *_: Any, **options: Any) -> list[list[Hypothesis]]:
+        return [[Hypothesis(answers[tuple(source)], 0.0, 0.0)] for source in sources]
 
-    monkeypatch.setattr("lamina.tasks.sequence_to_sequence.decode_greedily", oracle)
+    monkeypatch.setattr("lamina.tasks.sequence_to_sequence.generate", oracle)
     assert task.evaluate(model_for(task), "valid")[perfect] == pytest.approx(100)
 
 

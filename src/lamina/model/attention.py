@@ -56,11 +56,20 @@ class Attention(Sublayer):
         return projected.view(*projected.shape[:-1], -1, self.head_dim)  # (tokens, heads, head_dim)
 
     def attend(
-        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool = False
+        self,
+        queries: Tensor,
+        sequences: Sequences,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None,
+        causal: bool = False,
     ) -> Tensor:
-        """All (rows, heads, length, head_dim)."""
-        return F.scaled_dot_product_attention(
-            queries,
+        """What each of (tokens, heads, head_dim) finds in (sentences, kv_heads, length, head_dim)."""
+        grid = sequences.to_grid(queries)  # (rows, length, heads, head_dim)
+        # Several rows may read one sentence (the beams of a search): they become further queries of that sentence.
+        by_sentence = grid.reshape(len(keys), -1, *grid.shape[2:])
+        attended = F.scaled_dot_product_attention(
+            by_sentence.transpose(1, 2),  # (sentences, heads, queries, head_dim)
             keys,
             values,
             attn_mask=mask,
@@ -68,6 +77,7 @@ class Attention(Sublayer):
             is_causal=causal,
             enable_gqa=self.num_heads != self.num_kv_heads,
         )
+        return sequences.from_grid(attended.transpose(1, 2).reshape(grid.shape))
 
     def answer(self, attended: Tensor) -> Tensor:
         return self.output(self.slot(attended.flatten(1)))  # (tokens, dim)
@@ -95,9 +105,7 @@ class SelfAttention(Attention):
             values = sequences.to_grid(values).transpose(1, 2)
         else:
             keys, values, mask = cache.extend(self.layer, keys, values)
-        queries = sequences.to_grid(queries).transpose(1, 2)  # (sequences, heads, length, head_dim)
-        attended = self.attend(queries, keys, values, mask, causal=self.causal and cache is None)
-        return self.answer(sequences.from_grid(attended.transpose(1, 2)))
+        return self.answer(self.attend(queries, sequences, keys, values, mask, causal=self.causal and cache is None))
 
 
 class CrossAttention(Attention):
@@ -111,15 +119,8 @@ class CrossAttention(Attention):
             source = self._read(memory, memory_sequences)
             if cache is not None:
                 cache.keep_memory(self.layer, source)
-        queries = sequences.to_grid(self.heads(self.query(x)))  # (rows, length, heads, head_dim)
-        rows, length = queries.shape[:2]
-        # Several rows may read one sentence (the beams of a search): they become further queries of that sentence.
-        queries = queries.reshape(len(source.keys), -1, *queries.shape[2:]).transpose(
-            1, 2
-        )  # (sentences, heads, queries, head_dim)
-        attended = self.attend(queries, source.keys, source.values, source.mask)
-        attended = attended.transpose(1, 2).reshape(rows, length, self.num_heads, self.head_dim)
-        return self.answer(sequences.from_grid(attended))
+        queries = self.heads(self.query(x))
+        return self.answer(self.attend(queries, sequences, source.keys, source.values, source.mask))
 
     def _read(self, memory: Tensor, sequences: Sequences) -> Memory:
         keys, values = self.heads(self.key(memory)), self.heads(self.value(memory))

@@ -1,4 +1,16 @@
-"""One key-value cache for incremental decoding: preallocated, written in place, reordered by index."""
+"""One key-value cache for incremental decoding: preallocated, written in place, reordered by index.
+
+The rows of a sentence (the hypotheses of a search) share one line of slots. A step writes its tokens into the next
+slots and a table says which slots each row looks at:
+
+    slot       0    1    2  3    4  5
+    holds      <s>  the  a  cat  b  dog         a prompt of two tokens, then two steps of two rows
+    row 0      x    x    x       x
+    row 1      x    x    x          x           went on from row 0 at the second step
+
+To reorder rows is to reorder that table: keys and values stay where they are, and what rows have in common is kept
+once. Looking past the slots of others costs little, because all rows of a sentence become one matrix product.
+"""
 
 from __future__ import annotations
 
@@ -19,56 +31,77 @@ class Memory(NamedTuple):
     values: Tensor
     mask: Tensor | None  # (sentences, 1, 1, length), True at real tokens
 
-    def choose(self, sentences: Tensor) -> Memory:
-        return Memory(self.keys[sentences], self.values[sentences], None if self.mask is None else self.mask[sentences])
-
 
 class Cache:
     """Keys and values of the tokens decoded so far, and of the source sentences, for every layer.
 
     A decoding step is `sequences = cache.next(lengths)`, then the model with those sequences and the cache, then
-    `cache.advance()`. Rows may have different lengths, and a step may add several tokens (a prompt, a forced prefix).
+    `cache.advance()`. Sentences may have different lengths, and a step may add several tokens (a prompt, a forced
+    prefix); the rows of one sentence always have the same length.
     """
 
-    def __init__(self, num_layers: int, num_rows: int, capacity: int, device: torch.device | str = "cpu") -> None:
+    def __init__(self, num_layers: int, num_sentences: int, capacity: int, device: torch.device | str = "cpu") -> None:
+        """`capacity` is the number of slots of a sentence: one for each token of each of its rows."""
         self.capacity, self.device = capacity, device
-        self.held = np.zeros(num_rows, dtype=np.int64)  # tokens per row so far
-        self.filled = 0
+        self.held = np.zeros(num_sentences, dtype=np.int64)  # tokens per row so far
+        self.width = 1  # rows per sentence
+        self.filled = 0  # slots in use
+        self._seen: Tensor | None = None  # (sentences, width, capacity); None while every row looks at every slot
         self._step: Sequences | None = None
         self._mask: Tensor | None = None
-        self._own: list[tuple[Tensor, Tensor] | None] = [None] * num_layers  # (rows, kv_heads, capacity, head_dim)
+        self._own: list[tuple[Tensor, Tensor] | None] = [None] * num_layers  # (sentences, kv_heads, capacity, head_dim)
         self._memory: list[Memory | None] = [None] * num_layers
+
+    @property
+    def num_sentences(self) -> int:
+        return len(self.held)
 
     def next(self, lengths: Lengths) -> Sequences:
         """The boundaries of the tokens that come next, `lengths[i]` of them in row i."""
-        if len(lengths) != len(self.held):
-            raise UserError(f"the cache has {len(self.held)} rows, but tokens came for {len(lengths)}")
-        step = Sequences(lengths, self.device, start=self.held)
-        if step.longest > self.capacity:
-            raise UserError(
-                f"the cache holds {self.capacity} tokens per row, but {step.longest} are needed; enlarge it"
-            )
-        self._step, self.filled = step, step.longest
-        in_lockstep = step.length == 1 and self.held.min() == self.held.max()
-        if in_lockstep:
-            self._mask = None
-        else:
-            own = self.held[:, None] + np.arange(step.length)  # (rows, length): the position of each query
-            mask = torch.from_numpy(np.arange(self.filled) <= own[..., None])
-            self._mask = mask[:, None].to(self.device)  # (rows, 1, length, filled)
+        rows = self.num_sentences * self.width
+        if len(lengths) != rows:
+            raise UserError(f"the cache has {rows} rows, but tokens came for {len(lengths)}")
+        step = Sequences(lengths, self.device, start=np.repeat(self.held, self.width))
+        needed = self.filled + self.width * step.length
+        if needed > self.capacity:
+            raise UserError(f"the cache holds {self.capacity} tokens per sentence, but {needed} are needed; enlarge it")
+        self._step, self._mask = step, self._look(step, needed)
         return step
 
+    def _look(self, step: Sequences, needed: int) -> Tensor | None:
+        """(sentences, 1, width · length, needed): what each token of the step looks at, itself included."""
+        length, width, fresh = step.length, self.width, slice(self.filled, needed)
+        if self._seen is None and width == 1 and length == 1:
+            return None
+        if self._seen is None:
+            self._seen = torch.ones(self.num_sentences, width, self.capacity, dtype=torch.bool, device=self.device)
+        own_row = torch.eye(width, dtype=torch.bool, device=self.device)
+        if length == 1:
+            self._seen[:, :, fresh] = own_row
+            return self._seen[:, None, :, :needed]
+        real = torch.from_numpy(np.arange(length) < step.counts[:, None]).to(self.device).view(-1, 1, width, length)
+        self._seen[:, :, fresh] = (own_row[..., None] & real).flatten(2)
+        mask = self._seen[:, :, None, :needed].repeat(1, 1, length, 1)  # (sentences, width, length, needed)
+        earlier = torch.ones(length, length, dtype=torch.bool, device=self.device).tril()
+        mask[..., fresh] = (own_row[:, None, :, None] & earlier[None, :, None]).flatten(2)
+        return mask.flatten(1, 2).unsqueeze(1)
+
     def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Store this step's (tokens, kv_heads, head_dim); return all (rows, kv_heads, filled, head_dim) and a mask."""
+        """Store this step's (tokens, kv_heads, head_dim); return all (sentences, kv_heads, slots, head_dim) and a mask.
+
+        The queries that fit are those of a sentence's rows, one row after the other.
+        """
         step = self._step
         assert step is not None, "cache.next(lengths) opens a step"
         held = self._own[layer]
         if held is None:
-            shape = (len(self.held), keys.shape[1], self.capacity, keys.shape[2])
-            held = self._own[layer] = (keys.new_zeros(shape), values.new_zeros(shape))
-        held[0][step.rows, :, step.positions] = keys
-        held[1][step.rows, :, step.positions] = values
-        return held[0][:, :, : self.filled], held[1][:, :, : self.filled], self._mask
+            shape = (self.num_sentences, keys.shape[1], self.capacity, keys.shape[2])
+            held = self._own[layer] = (keys.new_empty(shape), values.new_empty(shape))
+        needed = self.filled + self.width * step.length
+        for store, new in zip(held, (keys, values), strict=True):
+            by_sentence = step.to_grid(new).view(self.num_sentences, -1, *new.shape[1:])
+            store[:, :, self.filled : needed] = by_sentence.transpose(1, 2)
+        return held[0][:, :, :needed], held[1][:, :, :needed], self._mask
 
     def memory(self, layer: int) -> Memory | None:
         return self._memory[layer]
@@ -79,12 +112,32 @@ class Cache:
     def advance(self) -> None:
         """Close the step: its tokens now count as held."""
         assert self._step is not None, "cache.next(lengths) opens a step"
-        self.held = self.held + self._step.counts
+        self.held = self.held + self._step.counts[:: self.width]
+        self.filled += self.width * self._step.length
         self._step = None
 
-    def reorder(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Row i becomes what row `rows[i]` was; with `sentences`, the source sentences are chosen likewise."""
-        self.held = self.held[rows.cpu().numpy()]
-        self._own = [held and (held[0][rows], held[1][rows]) for held in self._own]
-        if sentences is not None:
-            self._memory = [held and held.choose(sentences) for held in self._memory]
+    def reorder(self, parents: Tensor) -> None:
+        """Row i of a sentence goes on from what its row `parents[sentence, i]` was. The number of rows may change."""
+        self.width = parents.shape[1]
+        if self._seen is not None:
+            self._seen = self._seen.gather(1, parents[..., None].expand(-1, -1, self.capacity))
+
+    def keep(self, sentences: np.ndarray) -> None:
+        """Sentence i becomes what `sentences[i]` was; the others leave. Only those whose place changes are moved."""
+        count = len(sentences)
+        assert count <= self.num_sentences, "sentences leave a cache, none join it"
+        places = np.flatnonzero(sentences != np.arange(count))
+        to, of = (torch.from_numpy(index).to(self.device) for index in (places, sentences[places]))
+
+        def move(store: Tensor, used: int | None = None) -> Tensor:
+            if len(places):
+                store[to, :, :used] = store[of, :, :used]
+            return store[:count]
+
+        self.held = self.held[sentences]
+        self._seen = None if self._seen is None else move(self._seen)
+        self._own = [held and (move(held[0], self.filled), move(held[1], self.filled)) for held in self._own]
+        self._memory = [
+            held and Memory(move(held.keys), move(held.values), None if held.mask is None else move(held.mask))
+            for held in self._memory
+        ]

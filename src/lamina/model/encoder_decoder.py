@@ -52,7 +52,7 @@ class EncoderDecoder(Transformer):
             counts = f"{memory_sequences.num_sequences} source and {sequences.num_sequences} target"
             raise UserError(f"a batch pairs every source with one target, but there are {counts} sequences")
         hidden = self.decode(ids, sequences, memory, memory_sequences)
-        table = self.tables[self._output]
+        table = self.output_table
         if labels is not None:
             flat = pack(labels, sequences.counts, self.options.padding_index)[0]
             return self.head.losses(hidden, table, flat, smoothing)
@@ -72,14 +72,24 @@ class EncoderDecoder(Transformer):
         context = {"sequences": sequences, "memory": memory, "memory_sequences": memory_sequences, "cache": cache}
         return self.decoder(x, **context)
 
-    def step(self, ids: Tensor, lengths: Lengths, memory: Tensor, memory_sequences: Sequences, cache: Cache) -> Tensor:
-        """Scores after the next tokens of every row; the cache takes them in."""
+    def step(
+        self,
+        ids: Tensor,
+        lengths: Lengths,
+        memory: Tensor,
+        memory_sequences: Sequences,
+        cache: Cache,
+        *,
+        last: bool = False,
+    ) -> Tensor:
+        """Scores after the next tokens of every row, or after the `last` of each; the cache takes them in."""
         sequences = cache.next(lengths)
         hidden = self.decode(ids, sequences, memory, memory_sequences, cache)
         cache.advance()
-        return self.head(hidden, self.tables[self._output])
+        return self.head(sequences.last_of(hidden) if last else hidden, self.output_table)
 
     def new_cache(self, num_rows: int, capacity: int) -> Cache:
+        """For so many sentences, with room for `capacity` tokens in all rows of one together."""
         return Cache(self.decoder.shape.num_layers, num_rows, capacity, next(self.parameters()).device)
 
     def calibrate(

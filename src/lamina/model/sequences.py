@@ -54,6 +54,10 @@ class Sequences:
         flat = grid.flatten(0, 1)
         return flat if self.is_full else flat.index_select(0, self.slots)
 
+    def last_of(self, x: Tensor) -> Tensor:
+        """(tokens, …) → (sequences, …): each sequence's last token."""
+        return x if self.length == 1 else x[self.first + torch.from_numpy(self.counts - 1).to(x.device)]
+
     def like(self, given: Tensor, packed: Tensor) -> Tensor:
         """`packed` in the shape of the ids that were given: packed, or padded to their length with zeros."""
         if given.dim() == 1:

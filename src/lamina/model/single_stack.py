@@ -65,7 +65,7 @@ class SingleStack(Transformer):
             return sequences.like(tokens, hidden)
         if only is not None:
             hidden = hidden[only]
-        table = self.tables[self._output]
+        table = self.output_table
         if labels is not None:
             flat = labels if only is not None else pack(labels, sequences.counts, self.options.padding_index)[0]
             return self.head.losses(hidden, table, flat, smoothing)  # type: ignore[operator]
@@ -82,17 +82,18 @@ class SingleStack(Transformer):
         x = self.embedding(self.tables["input"], ids, sequences, segments)
         return self.stack(x, sequences=sequences), sequences
 
-    def step(self, ids: Tensor, lengths: Lengths, cache: Cache) -> Tensor:
-        """Scores after the next tokens of every row; the cache takes them in."""
+    def step(self, ids: Tensor, lengths: Lengths, cache: Cache, *, last: bool = False) -> Tensor:
+        """Scores after the next tokens of every row, or after the `last` of each; the cache takes them in."""
         if self.options.kind != "decoder" or self.options.head == "none":
             raise UserError("only a causal model (kind 'decoder') with a head can be decoded token by token")
         sequences = cache.next(lengths)
         x = self.embedding(self.tables["input"], ids, sequences)
         hidden = self.stack(x, sequences=sequences, cache=cache)
         cache.advance()
-        return self.head(hidden, self.tables[self._output])
+        return self.head(sequences.last_of(hidden) if last else hidden, self.output_table)
 
     def new_cache(self, num_rows: int, capacity: int) -> Cache:
+        """For so many sequences, with room for `capacity` tokens in all rows of one together."""
         return Cache(self.stack.shape.num_layers, num_rows, capacity, next(self.parameters()).device)
 
     def calibrate(self, tokens: Tensor, *, lengths: Lengths | None = None, segments: Tensor | None = None) -> None:

@@ -33,6 +33,7 @@ class Transformer(nn.Module):
     """The base of `EncoderDecoder` and `SingleStack`; `from_preset` and `build` give the right one."""
 
     stack_names: ClassVar[tuple[str, ...]]
+    _output: str
 
     def __init__(self, options: ModelOptions) -> None:
         super().__init__()
@@ -58,6 +59,11 @@ class Transformer(nn.Module):
     def tables_of(self, stack_name: str) -> list[str]:
         """The names of the embedding tables whose start values are that stack's affair."""
         raise NotImplementedError
+
+    @property
+    def output_table(self) -> Any:
+        """What the word head scores against."""
+        return self.tables[self._output]
 
     def num_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())

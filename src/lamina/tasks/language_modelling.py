@@ -20,14 +20,18 @@ from lamina.data.examples import Examples
 from lamina.data.noise import drop_words
 from lamina.data.packed import Integers
 from lamina.data.tokenizer import EOS, PAD, UNK
+from lamina.generate.options import GenerateOptions
 from lamina.model.options import ModelOptions
-from lamina.tasks.base import MAX_TOKENS, Inputs, Task, TaskOptions, tensor_of
+from lamina.tasks.base import MAX_TOKENS, Inputs, tensor_of
+from lamina.tasks.generating import GeneratingOptions, GeneratingTask
 from lamina.tasks.metrics.perplexity import perplexity
 from lamina.tasks.sequence_to_sequence import loss_metrics
 
 
-class LanguageModelling(Task):
-    class Options(TaskOptions):
+class LanguageModelling(GeneratingTask):
+    class Options(GeneratingOptions):
+        generation: GenerateOptions = GenerateOptions(method="sample", max_length=100)
+        """How `lamina generate` goes on from a prompt, below."""
         block_length: int = Field(512, ge=1)
         """Tokens in a block."""
         context: int = Field(0, ge=0)
@@ -46,8 +50,8 @@ class LanguageModelling(Task):
     name = "language-modelling"
     embedded = "embedded-text"
     fields = ("text",)
-    predicted = "text"
-    end = EOS
+    predicted = input_field = output_field = "text"
+    start = EOS  # what ends one document is what the next one starts from
     metric = "perplexity"
     higher_is_better = False
     options: Options

@@ -85,6 +85,12 @@ class MultilingualTranslation(SequenceToSequence):
     def sizes(self, examples: Examples) -> Integers:
         return np.maximum(examples.lengths("source") + 2, examples.lengths("target") + 1)
 
+    def source(self, tokens: list[int], to: str | None) -> list[int]:
+        tokenizer = self.store.tokenizer("source")
+        if to is None:
+            raise UserError(f"say which language to translate into, one of {', '.join(tokenizer.languages)}")
+        return [tokenizer.tag(to), *tokens, EOS]
+
     def source_of(self, batch: Batch) -> PackedField:
         return append(join(batch["tag"], batch["source"]), EOS)
 

@@ -19,28 +19,26 @@ from lamina.data.noise import drop_words
 from lamina.data.order import OrderOptions
 from lamina.data.packed import Integers, PackedField, append, prepend
 from lamina.data.tokenizer import BOS, EOS, PAD, UNK
-from lamina.generate.greedy import decode_greedily
+from lamina.generate.search import generate
 from lamina.model.encoder_decoder import EncoderDecoder
 from lamina.model.options import ModelOptions
-from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Task, TaskOptions, tensor_of
+from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, tensor_of
+from lamina.tasks.generating import GeneratingOptions, GeneratingTask
 from lamina.tasks.metrics.perplexity import perplexity
 
 
-class SequenceOptions(TaskOptions):
+class SequenceOptions(GeneratingOptions):
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     """The share of each target that is spread evenly over the vocabulary."""
     word_dropout: float = Field(0.0, ge=0, lt=1)
     """The probability that a word, source or target, is replaced by the unknown word in training."""
-    length_factor: float = Field(1.5, gt=0)
-    """Generated text may be this many times as long as its source …"""
-    length_margin: int = Field(10, ge=0)
-    """… and this many tokens longer."""
 
 
-class SequenceToSequence(Task):
+class SequenceToSequence(GeneratingTask):
     fields = ("source", "target")
-    predicted = "target"
-    end = EOS
+    predicted = output_field = "target"
+    input_field = "source"
+    start = BOS
     higher_is_better = True
     options: SequenceOptions
 
@@ -85,16 +83,21 @@ class SequenceToSequence(Task):
             purpose=purpose,
         )
 
+    def source(self, tokens: list[int], to: str | None) -> list[int]:
+        return [*super().source(tokens, to), EOS]
+
     def generate(self, model: EncoderDecoder, split: str, max_tokens: int) -> tuple[list[str], list[str]]:
         """What the model makes of every source, and what it should be, in the order of the split."""
         tokenizer, count = self.store.tokenizer("target"), len(self.examples(split))
-        hypotheses, references = [""] * count, [""] * count
-        for batch, inputs in self.every_batch(model, split, max_tokens):
-            outputs = self._decode(model, inputs)
-            texts, correct = tokenizer.decode_batch(outputs), tokenizer.decode_batch(batch["target"].sequences())
-            for example, text, reference in zip(batch.examples, texts, correct, strict=True):
-                hypotheses[example], references[example] = text, reference
-        return hypotheses, references
+        sources: list[list[int]] = [[]] * count
+        references = [""] * count
+        for batch, _ in self.every_batch(model, split, max_tokens):
+            correct = tokenizer.decode_batch(batch["target"].sequences())
+            rows = zip(batch.examples, self.source_of(batch).sequences(), correct, strict=True)
+            for example, source, reference in rows:
+                sources[example], references[example] = source.tolist(), reference
+        found = generate(model, sources, self.options.generation, bos=BOS, eos=EOS)
+        return tokenizer.decode_batch(best.tokens for best, *_ in found), references
 
     def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
         assert isinstance(model, EncoderDecoder)
@@ -103,26 +106,20 @@ class SequenceToSequence(Task):
 
     def samples(self, model: nn.Module, split: str, count: int) -> list[str]:
         assert isinstance(model, EncoderDecoder)
-        device = next(model.parameters()).device
+        options = self.options.generation.model_copy(update={"method": "greedy", "nbest": 1})
         batches = self.batches(split, OrderOptions(max_tokens=1, shuffle=False, oversize="alone"))
         last = len(batches.plan.epoch(0)) - 1
         shown: list[str] = []
         for index in np.linspace(0, last, count).astype(int).tolist():
             batch = batches.batch(0, index)
-            inputs = self.inputs(batch).to(device)
-            output = self._decode(model, inputs)[0]
+            [[best]] = generate(model, [self.source_of(batch).ids.tolist()], options, bos=BOS, eos=EOS)
             source, target = self.store.tokenizer("source"), self.store.tokenizer("target")
             shown += [
                 f"source: {source.decode(batch['source'].ids)}",
                 f"target: {target.decode(batch['target'].ids)}",
-                f"output: {target.decode(output)}",
+                f"output: {target.decode(best.tokens)}",
             ]
         return shown
-
-    def _decode(self, model: EncoderDecoder, inputs: Inputs) -> list[list[int]]:
-        lengths = inputs.lengths["source_lengths"]
-        limits = np.ceil(lengths * self.options.length_factor).astype(int) + self.options.length_margin
-        return decode_greedily(model, inputs.tensors["source"], lengths, bos=BOS, eos=EOS, max_length=limits)
 
     def score(self, hypotheses: list[str], references: list[str]) -> dict[str, float]:
         """The task's own metrics."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from lamina.generate.options import GenerateOptions
 from lamina.tasks.metrics.summary import rouge
 from lamina.tasks.sequence_to_sequence import SequenceOptions, SequenceToSequence
 
 
 class Summarisation(SequenceToSequence):
     class Options(SequenceOptions):
-        length_factor: float = 1.0
-        """Generated text may be this many times as long as its source …"""
+        generation: GenerateOptions = GenerateOptions(length_factor=1.0)
+        """How evaluation and `lamina generate` search, below."""
 
     name = "summarisation"
     embedded = "embedded-headlines"

@@ -1,0 +1,50 @@
+"""Weights in int8, for decoding on a CPU: torch's dynamic quantisation of linear layers and of the output table.
+
+Weights are rounded to 8 bits when the model is made, activations when they come; sums stay in full precision.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from lamina.errors import UserError
+from lamina.model.heads import WordHead
+from lamina.model.transformer import Transformer
+
+AnyTransformer = TypeVar("AnyTransformer", bound=Transformer)
+
+
+def quantise(model: AnyTransformer) -> AnyTransformer:
+    """A copy of the model that decodes with int8 weights. It cannot be trained."""
+    small = copy.deepcopy(model).cpu().eval()
+    if type(small.head) is WordHead:
+        small.head = Int8WordHead(small.output_table.weight.detach())
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*deprecated")  # torch means to move this to another package
+            return torch.ao.quantization.quantize_dynamic(  # type: ignore[no-untyped-call]
+                small, {nn.Linear}, dtype=torch.qint8, inplace=True
+            )
+    except (AttributeError, NotImplementedError, RuntimeError) as error:
+        raise UserError(
+            f"this build of torch has no int8 linear layers for this processor ({error}); decode without int8, or "
+            "export the model to CTranslate2, which brings its own"
+        ) from None
+
+
+class Int8WordHead(WordHead):
+    """Logits against the output table as a linear layer of its own, which quantisation then finds."""
+
+    def __init__(self, table: Tensor) -> None:
+        super().__init__()
+        num_words, dim = table.shape
+        self.scores = nn.Linear(dim, num_words, bias=False)
+        self.scores.weight = nn.Parameter(table, requires_grad=False)
+
+    def forward(self, hidden: Tensor, table: nn.Embedding) -> Tensor:
+        return self.scores(hidden)

@@ -1,0 +1,85 @@
+"""Forced scoring: how likely the model finds given outputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from lamina.data.packed import Integers, PackedField, to_tensors
+from lamina.generate.batching import in_batches
+from lamina.generate.decoder import Model
+from lamina.model.encoder_decoder import EncoderDecoder
+
+Tokens = Sequence[int]
+Pair = tuple[Tokens, Tokens, Tokens]  # source, prefix, target
+
+
+@dataclass(frozen=True)
+class Scored:
+    log_probability: float
+    """Of the target and its end, in nats, given source and prefix."""
+    count: int
+    """Tokens scored, the end included."""
+
+    @property
+    def perplexity(self) -> float:
+        """Per token."""
+        return math.exp(min(700.0, -self.log_probability / self.count))
+
+
+def score(
+    model: Model,
+    sources: Iterable[Tokens],
+    targets: Iterable[Tokens],
+    *,
+    bos: int,
+    eos: int,
+    prefixes: Iterable[Tokens] | None = None,
+    max_tokens: int = 4096,
+    window: int | None = None,
+) -> Iterator[Scored]:
+    """The log-probability of each target, in the order given."""
+    if prefixes is None:
+        pairs: Iterator[Pair] = ((source, (), target) for source, target in zip(sources, targets, strict=True))
+    else:
+        pairs = zip(sources, prefixes, targets, strict=True)
+
+    def work(numbers: list[int], batch: list[Pair]) -> Iterator[tuple[int, Scored]]:
+        return iter(enumerate(_score(model, batch, bos, eos)))
+
+    return in_batches(pairs, work, lambda pair: (sum(map(len, pair)) + 2,), max_tokens, window)
+
+
+@torch.inference_mode()
+def _score(model: Model, batch: list[Pair], bos: int, eos: int) -> list[Scored]:
+    was_training = model.training
+    model.eval()
+    has_encoder = isinstance(model, EncoderDecoder)
+    starts = [[bos, *([] if has_encoder else source), *prefix] for source, prefix, _ in batch]
+    targets = [target for _, _, target in batch]
+    given = PackedField.of([*start, *target] for start, target in zip(starts, targets, strict=True))
+    labels = PackedField.of([*start[1:], *target, eos] for start, target in zip(starts, targets, strict=True))
+    device = next(model.parameters()).device
+    ids, expected = (to_tensors(field)[0].to(device) for field in (given, labels))
+    try:
+        if isinstance(model, EncoderDecoder):
+            sources = PackedField.of(source for source, _, _ in batch)
+            lengths = {"source_lengths": sources.lengths, "target_lengths": given.lengths}
+            losses = model(to_tensors(sources)[0].to(device), ids, **lengths, labels=expected)
+        else:
+            losses = model(ids, lengths=given.lengths, labels=expected)
+    finally:
+        model.train(was_training)
+    likelihoods = losses.likelihood.double().cpu().numpy()
+    return [
+        Scored(-float(own[len(start) - 1 :].sum()), len(target) + 1)
+        for own, start, target in zip(_by_sequence(likelihoods, given.lengths), starts, targets, strict=True)
+    ]
+
+
+def _by_sequence(values: np.ndarray, lengths: Integers) -> list[np.ndarray]:
+    return np.split(values, np.cumsum(lengths)[:-1])
