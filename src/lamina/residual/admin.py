@@ -51,6 +51,7 @@ class Admin(SingleStream):
 
     placement = "post"
     colour = "#CC79A7"
+    avoids = frozenset({"amplification"})  # figure 4
     folds = True
     options: Options
     calibrated: Tensor

@@ -30,6 +30,7 @@ class B2T(Residual[tuple[Tensor, Tensor]]):
 
     placement: ClassVar[Placement] = "post"
     colour = "#009E73"
+    avoids = frozenset({"vanishing", "collapse"})  # figures 3 and 5: weakened, not removed; as in post-LN
     streams = ("x", "layer_input")
     options: Options
 

@@ -27,9 +27,10 @@ from lamina.residual.norm import NormOptions
 State = TypeVar("State")
 Role = Literal["query", "key", "value", "output", "inner", "gate", "outer", "embedding"]
 Placement = Literal["post", "pre", "both", "none"]
+Fault = Literal["vanishing", "amplification", "collapse"]
 
-__all__ = ["Folded", "Matrix", "Observer", "Part", "Place", "Placement", "Residual", "Role", "SchemeOptions"]
-__all__ += ["Shape", "Site", "State"]
+__all__ = ["Fault", "Folded", "Matrix", "Observer", "Part", "Place", "Placement", "Residual", "Role"]
+__all__ += ["SchemeOptions", "Shape", "Site", "State"]
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,8 @@ class Residual(nn.Module, Generic[State]):
     """The matrices of every sub-layer that a fold must be able to change."""
     base_start: ClassVar[str | None] = None
     """The base start values it insists on, whatever the model's `init` says."""
+    avoids: ClassVar[frozenset[Fault]] = frozenset()
+    """The faults of depth that its paper shows it to be free of, or far less prone to: verdicts suggest it there."""
 
     options: SchemeOptions
 
@@ -141,6 +144,7 @@ class Residual(nn.Module, Generic[State]):
         cls.name = cls.__module__.rpartition(".")[2].replace("_", "-")
         own = vars(cls)  # what identifies a scheme is not inherited by one built on it
         cls.colour, cls.aliases = own.get("colour"), own.get("aliases", ())
+        cls.avoids = own.get("avoids", frozenset())
 
     def __init__(self, shape: Shape, norm: NormOptions, options: SchemeOptions) -> None:
         super().__init__()

@@ -40,6 +40,7 @@ def constants(shape: Shape) -> tuple[float, float]:
 class DeepNorm(SingleStream):
     placement = "post"
     colour = "#56B4E9"
+    avoids = frozenset({"amplification"})  # its bound on the update of the model
     folds = True
     fold_changes = "writes_branch"
     base_start = "xavier"

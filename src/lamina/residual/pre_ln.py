@@ -24,6 +24,7 @@ from lamina.residual.reference import Layers, Parameters
 class PreLN(SingleStream):
     placement: ClassVar[Placement] = "pre"
     colour = "#0072B2"
+    avoids = frozenset({"vanishing", "amplification"})  # Xiong et al., Theorem 1; Liu et al., Corollary 1
 
     def __init__(self, shape: Shape, norm: NormOptions, options: SchemeOptions) -> None:
         super().__init__(shape, norm, options)

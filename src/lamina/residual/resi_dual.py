@@ -34,6 +34,7 @@ class ResiDual(Residual[tuple[Tensor, Tensor]]):
 
     placement = "post"
     colour = "#E69F00"
+    avoids = frozenset({"vanishing", "collapse"})  # Theorems 3.1 and 3.6
     streams = ("x", "dual")
     options: Options
 

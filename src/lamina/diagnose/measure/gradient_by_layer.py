@@ -1,19 +1,94 @@
-"""Gradient norm by layer: ‖∂L/∂W‖ of the last feed-forward matrix of each layer (Xiong et al. 2020, figure 3 a, b).
+"""Gradient norm of every weight matrix, by layer and kind.
 
-The expected gradient is meant: call with the gradients of a loss that is a mean over a whole batch.
+    ‖E[∂L/∂W]‖_F,  E the mean over mini-batches
+
+Xiong et al. 2020, section 3.4 and figure 3 a, b. In post-LN theirs grows towards the output as (2/3)^((L−l)/2)
+(supplement, section 6: every feed-forward norm shrinks what comes back by √(2/3)), in pre-LN it is the same in all
+layers. The matrices of one kind in one layer, such as the queries of self- and cross-attention, count as one.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
 from torch import Tensor
 
-from lamina.model.stack import Stack
+from lamina.diagnose.measure.line import fit_exponential, ratio
+from lamina.diagnose.measure.reading import NotMeasurable, placement_of
+from lamina.diagnose.record import MatrixName, Record, StackRecord
+from lamina.diagnose.results import Measure, Series
+
+MEASURE = Measure(
+    key="gradient-by-layer",
+    title="Gradient by layer",
+    formula="‖E[∂L/∂W]‖ of every weight matrix",
+    source="Xiong et al. 2020, figure 3 a, b",
+    look_for="Lines that fall to the left lose their gradient on the way down. Broken: Xiong's (2/3)^((L−l)/2) for "
+    "post-LN and an even line for pre-LN, through the last layer's value.",
+    x_label="layer",
+    y_label="gradient norm",
+    log_y=True,
+)
 
 
-def gradient_by_layer(stack: Stack) -> list[float]:
-    """The Frobenius norm of the gradient of the matrix that writes each layer's last branch."""
-    return [_norm(part.matrices[-1].weight.grad) for part in stack.parts if part.place.last]
+def take(records: Sequence[Record]) -> Measure:
+    norms = norms_by_layer(expected_gradients(records))
+    measured = [
+        Series(label=f"{stack} {kind}", x=tuple(layer + 1 for layer in layers), y=tuple(layers.values()))
+        for (stack, kind), layers in norms.items()
+    ]
+    stacks = {stack.name: stack for stack in records[0].stacks}
+    theory = [
+        line for (stack, kind), layers in norms.items() if kind == "outer" for line in _theory(stacks, stack, layers)
+    ]
+    return MEASURE.model_copy(update={"measured": tuple(measured), "theory": tuple(theory)})
 
 
-def _norm(gradient: Tensor | None) -> float:
-    return 0.0 if gradient is None else gradient.norm().item()
+def conclude(measure: Measure) -> Measure:
+    """Adds how the first layer's gradient compares with the last one's, and the slope of ln ‖g‖ per layer."""
+    facts = {}
+    for line in measure.measured:
+        if len(line.y) > 1:
+            facts[f"{line.label} first/last"] = ratio(line.y[0], line.y[-1])
+            facts[f"{line.label} slope"] = fit_exponential(line.x, line.y).slope
+    return measure.model_copy(update={"facts": facts})
+
+
+def expected_gradients(records: Sequence[Record]) -> dict[MatrixName, Tensor]:
+    """The mean over the records of every matrix's gradient."""
+    names = dict.fromkeys(name for record in records for name in record.gradients)
+    if not names:
+        raise NotMeasurable(
+            "no gradient reached a weight matrix; is anything trained, and was the loss differentiated?"
+        )
+    return {
+        name: _mean([each.gradients[name] for each in records if name in each.gradients], len(records))
+        for name in names
+    }
+
+
+def _mean(gradients: Sequence[Tensor], number: int) -> Tensor:
+    """Where no gradient came it is zero."""
+    return gradients[0] if number == 1 else torch.stack(list(gradients)).sum(0) / number
+
+
+def norms_by_layer(gradients: Mapping[MatrixName, Tensor]) -> dict[tuple[str, str], dict[int, float]]:
+    """The Frobenius norms by stack and kind, then by layer from 0. Embeddings and heads belong to no layer."""
+    squares: dict[tuple[str, str], dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for name, gradient in gradients.items():
+        if name.layer is not None:
+            squares[name.stack, name.kind][name.layer] += torch.linalg.vector_norm(gradient.float()).item() ** 2
+    if not squares:
+        raise NotMeasurable("no weight matrix belongs to a layer")
+    return {key: {layer: layers[layer] ** 0.5 for layer in sorted(layers)} for key, layers in squares.items()}
+
+
+def _theory(stacks: Mapping[str, StackRecord], name: str, layers: Mapping[int, float]) -> Iterator[Series]:
+    placement = placement_of(stacks[name]) if name in stacks else None
+    if placement in ("post", "pre"):
+        last = max(layers)
+        factor = 2 / 3 if placement == "post" else 1.0
+        y = tuple(layers[last] * factor ** ((last - layer) / 2) for layer in layers)
+        yield Series(label=f"{name} outer, {placement}-LN in theory", x=tuple(l + 1 for l in layers), y=y, dashes=True)

@@ -1,0 +1,133 @@
+"""What can be told of a foreign module without running it: its repeated layers and its norms.
+
+Layers are the members of a list or sequence of modules that repeat: all of one class, or a pattern of classes that
+comes again and again (attention, feed-forward, attention, …). Lists inside such a list, as of experts, do not count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+
+from lamina.errors import UserError
+
+CROSS_ATTENTION = re.compile(r"cross_?att|enc(oder)?_?(dec(oder)?_?)?att|multihead_attn", re.IGNORECASE)
+LISTS = (nn.ModuleList, nn.Sequential)
+OVER_OTHER_DIMENSIONS = (_NormBase, nn.GroupNorm)
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Repeated layers, one after the other."""
+
+    name: str
+    path: str
+    """Of the list that holds them."""
+    members: tuple[nn.Module, ...]
+    period: int
+    """How many members make a layer: 1, or more where attention and feed-forward are members of their own."""
+
+    def layer_of(self, member: int) -> int:
+        return member // self.period
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.members) // self.period
+
+
+def find_chains(module: nn.Module) -> list[Chain]:
+    """The outermost chains of a module, in its own order; lists first, then attributes that repeat."""
+    found = _outermost(module, LISTS) or _outermost(module, (nn.Module,))
+    if not found:
+        raise UserError(
+            f"{type(module).__name__} has no repeated layers: looked for a list or sequence of at least two modules of "
+            f"the same class with weight matrices, and found {_inventory(module)}. Pass the part that holds the layers "
+            "in an nn.ModuleList or nn.Sequential"
+        )
+    owners = Counter(_owner(path) for path, _, _ in found)
+    return [
+        Chain(_owner(path) if owners[_owner(path)] == 1 else path, path, tuple(members), period)
+        for path, members, period in found
+    ]
+
+
+def _owner(path: str) -> str:
+    """What a list of layers is called after: the module that has it, such as `bert.encoder`."""
+    return path.rpartition(".")[0] or "stack"
+
+
+def _outermost(module: nn.Module, kinds: tuple[type[nn.Module], ...]) -> list[tuple[str, list[nn.Module], int]]:
+    found: list[tuple[str, list[nn.Module], int]] = []
+    inside: set[nn.Module] = set()
+    for path, container in module.named_modules():
+        if container in inside or not isinstance(container, kinds):
+            continue
+        members = [child for child in container.children() if _is_composite(child)]
+        period = _period([_signature(member) for member in members])
+        if period is not None:
+            found.append((path, members, period))
+            inside.update(each for member in members for each in member.modules())
+    return found
+
+
+def _is_composite(module: nn.Module) -> bool:
+    """Made of other modules, with a weight matrix somewhere."""
+    has_matrix = any(parameter.dim() >= 2 for parameter in module.parameters())
+    return has_matrix and next(module.children(), None) is not None
+
+
+def _signature(module: nn.Module) -> str:
+    """The class; of a mere list, the classes of what is in it."""
+    if isinstance(module, nn.ModuleList):
+        return f"[{', '.join(_signature(child) for child in module.children())}]"
+    return type(module).__name__
+
+
+def _period(signatures: Sequence[str]) -> int | None:
+    """The length of the pattern that makes up the whole, at least twice; None if nothing repeats."""
+    length = len(signatures)
+    for period in range(1, length // 2 + 1):
+        if length % period == 0 and all(signatures[at] == signatures[at % period] for at in range(length)):
+            return period
+    return None
+
+
+def _inventory(module: nn.Module) -> str:
+    counts = Counter(type(each).__name__ for each in module.modules() if each is not module)
+    return ", ".join(f"{count} {name}" for name, count in counts.most_common(5)) or "no modules inside it"
+
+
+def is_norm(module: nn.Module) -> bool:
+    """A norm over the last dimension: by its class, by its class's name, or by being a gain (and a bias) alone."""
+    if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+        return True
+    if isinstance(module, (*OVER_OTHER_DIMENSIONS, nn.PReLU)) or any(each.dim() > 1 for each in module.parameters()):
+        return False
+    if "norm" in type(module).__name__.lower():
+        return True
+    names = [name for name, _ in module.named_parameters()]
+    return names in (["weight"], ["weight", "bias"])
+
+
+def find_norms(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Every norm with its path; one that is built from another counts once."""
+    inside: set[nn.Module] = set()
+    for path, each in module.named_modules():
+        if each not in inside and is_norm(each):
+            inside.update(each.modules())
+            yield path, each
+
+
+def is_cross_attention(path: str, module: nn.Module) -> bool:
+    """Attention to another stack, by its name in the layer or its class's."""
+    return bool(CROSS_ATTENTION.search(path.rpartition(".")[2]) or CROSS_ATTENTION.search(type(module).__name__))
+
+
+def puts_batch_first(module: nn.Module) -> bool:
+    """Whether the first dimension of an input is the batch: torch's own attention may have it second."""
+    return all(getattr(each, "batch_first", True) for each in module.modules())

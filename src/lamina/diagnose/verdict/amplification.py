@@ -1,0 +1,59 @@
+"""How much does a small update shake the output, and how does that grow with depth?
+
+By Liu et al. 2020 (Theorem 2) the change of the output is C·Σβᵢᵢ², β_ii the share of the newest branch. Where every
+branch counts the same, as in a pre-LN without embedding, the sum is 1 + 1/2 + … + 1/n, of order ln n; in post-LN every
+term is the same, and the sum of order n. So the sum is divided by Σ1/i, which takes the harmless part of depth out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lamina.diagnose.results import Measure, Verdict
+from lamina.diagnose.thresholds import VerdictOptions
+from lamina.diagnose.verdict.evidence import Evidence, facts_ending, grade, line, number
+
+
+def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
+    measure = evidence.get("layer-dependency")
+    for stack, total in facts_ending(measure, " Σβᵢᵢ²").items() if measure else ():
+        assert measure is not None
+        value, severity = _relative(measure, stack, total), "fine"
+        severity = grade(value, options.amplification_warning, options.amplification_failure)
+        threshold = options.amplification_failure if severity == "failure" else options.amplification_warning
+        found = (
+            f"an update moves the output of the {stack} as Σβᵢᵢ² = {number(total)}, {number(value)} of what branches "
+            "that count alike would give"
+        )
+        advice = ""
+        if severity != "fine":
+            found += f", above {number(threshold)}: it amplifies small changes{_order(evidence)}"
+            advice = f"{evidence.cures('amplification')} damp it; else a lower rate and a longer warm-up"
+        yield Verdict(
+            kind="amplification",
+            severity=severity,
+            sentence=found,
+            advice=advice,
+            value=value,
+            threshold=threshold,
+            where=stack,
+        )
+
+
+def _relative(measure: Measure, stack: str, total: float) -> float:
+    diagonal = line(measure, stack)
+    assert diagonal is not None
+    return total / sum(1 / place for place in range(1, len(diagonal.y) + 1))
+
+
+def _order(evidence: Evidence) -> str:
+    """From the output change against depth, where models of several depths could be made."""
+    measure = evidence.get("output-change")
+    if measure is None:
+        return ""
+    linear, logarithmic = facts_ending(measure, " R² of n"), facts_ending(measure, " R² of ln n")
+    for label, fit in linear.items():
+        other = logarithmic.get(label, float("-inf"))
+        order, best = ("n", fit) if fit > other else ("ln n", other)
+        return f", of order {order} in the number of sub-layers (R² {number(best)})"
+    return ""

@@ -1,0 +1,34 @@
+"""Have updates left their band while the model was watched?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isfinite
+
+from lamina.diagnose.results import Verdict
+from lamina.diagnose.thresholds import VerdictOptions
+from lamina.diagnose.verdict.evidence import Evidence, number
+
+
+def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
+    measure = evidence.get("watched-updates")
+    if measure is None:
+        return
+    steps, outside = measure.facts["watched steps"], measure.facts["steps outside the band"]
+    if not outside:
+        sentence = f"no update left its band in {steps:.0f} watched steps"
+        yield Verdict(kind="unstable", severity="fine", sentence=sentence, value=0.0, threshold=0.0)
+        return
+    furthest, first = measure.facts["furthest outside"], measure.facts["first step outside"]
+    yield Verdict(
+        kind="unstable",
+        severity="warning" if isfinite(furthest) else "failure",
+        sentence=(
+            f"updates left their band at {outside:.0f} of {steps:.0f} watched steps, first at step {first:,.0f}, "
+            f"up to {number(furthest)} times their usual size at the rate"
+        ),
+        advice="look at the batches there; lower the learning rate, lengthen its warm-up, or clip the gradient",
+        value=outside,
+        threshold=0.0,
+        where=f"step {first:,.0f}",
+    )

@@ -1,0 +1,148 @@
+"""Watching a model while anybody's own loop trains it.
+
+    with Watch(model, optimizer, every=100) as watch:
+        for batch in batches:
+            loss(model(batch)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    watch.diagnosis()
+
+At every hundredth step of the optimiser, and at no other, it notes the norms of gradients and of updates,
+|W_{t+1} − W_t| ÷ |W_t|, by layer and kind of matrix (Liu et al. 2020, figures 5 and 11), the condition κ of Adam's
+update (Xie et al. 2023, Theorem 3.2), and the size of the stream after every layer. Updates are compared with those
+before them, each divided by its learning rate, so that a schedule does not look like trouble: when they leave their
+band (see `band`), a warning says so, mostly before the loss shows it.
+
+Nothing is changed: weights end bit-identical with and without a watch. A watched step needs one more copy of the
+weights. Models under DDP or FSDP2 are watched as they are, in all processes alike. Not supported: FSDP1, and optimisers
+that shard their own state. Not seen: κ of sharded models, and streams of layers that torch.compile compiled before the
+watch began.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from torch import nn
+from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
+
+from lamina.diagnose.band import Band
+from lamina.diagnose.history import Departure, Look, diagnose_history, furthest
+from lamina.diagnose.layers import find_layers, unwrap
+from lamina.diagnose.options import DiagnoseOptions
+from lamina.diagnose.results import Diagnosis
+from lamina.diagnose.step_probe import StepProbe, StepSizes
+from lamina.diagnose.stream_probe import StreamProbe
+from lamina.errors import UserError
+
+
+def _warn(departure: Departure) -> None:
+    warnings.warn(str(departure), stacklevel=2)
+
+
+class Watch:
+    """A context manager; `history` holds what was seen."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Optimizer,
+        *,
+        every: int = 100,
+        step: int = 0,
+        options: DiagnoseOptions | None = None,
+        on_warning: Callable[[Departure], None] = _warn,
+    ) -> None:
+        """
+        every: steps of the optimiser between two looks; 0 never looks.
+        step: how many steps were taken before, where training is resumed.
+        on_warning: called when updates leave their band; Python's `warnings` by default.
+        """
+        if every < 0:
+            raise UserError(f"every is the number of steps between two looks, 0 for none, not {every}")
+        self.model, self.optimizer, self.every, self.step = unwrap(model), optimizer, every, step
+        self.options, self.on_warning = options or DiagnoseOptions(), on_warning
+        self.history: list[Look] = []
+        self._found = find_layers(self.model)
+        self._bands: dict[str, Band] = defaultdict(lambda: Band(self.options.band))
+        self._handles: list[RemovableHandle] = []
+        self._streams: StreamProbe | None = None
+        self._probe: StepProbe | None = None
+
+    def __enter__(self) -> Self:
+        if self.every:
+            self._handles = [
+                self.optimizer.register_step_pre_hook(self._before_step),
+                self.optimizer.register_step_post_hook(self._after_step),
+            ]
+            self._prepare()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the model and of the optimiser; the history stays."""
+        for handle in self._handles:
+            handle.remove()
+        if self._streams is not None:
+            self._streams.close()
+        self._handles, self._streams, self._probe = [], None, None
+
+    def values(self) -> dict[str, float]:
+        """What the last step showed, flat, for a log; empty unless that step was watched."""
+        fresh = bool(self.history) and self.history[-1].step == self.step
+        return self.history[-1].values() if fresh else {}
+
+    def diagnosis(self, name: str = "") -> Diagnosis:
+        """The history as series over steps, with verdicts."""
+        kind = type(self.model).__name__
+        return diagnose_history(
+            self.history,
+            name=name or kind,
+            model=f"{kind}, watched every {self.every} steps",
+            schemes=self._found.schemes,
+            options=self.options.verdicts,
+        )
+
+    # Around a step of the optimiser: what is due is looked at from the forward pass on.
+
+    def _prepare(self) -> None:
+        if (self.step + 1) % self.every == 0:
+            self._streams = StreamProbe(self._found.layers)
+
+    def _before_step(self, optimizer: Optimizer, arguments: Any, keywords: Any) -> None:
+        if self._streams is not None:
+            self._probe = StepProbe(optimizer, self._found.matrices)
+
+    def _after_step(self, optimizer: Optimizer, arguments: Any, keywords: Any) -> None:
+        self.step += 1
+        if self._streams is not None and self._probe is not None:
+            sizes, streams = self._probe.finish(), self._streams.finish()
+            self._streams = self._probe = None
+            self._note(Look(self.step, sizes, streams, self._outside(sizes)))
+        self._prepare()
+
+    def _outside(self, sizes: StepSizes) -> dict[str, float]:
+        """Every update at its rate, against those before it."""
+        found = {
+            name: self._bands[name].follow(update / sizes.rates[name])
+            for name, update in sizes.updates.items()
+            if sizes.rates[name]
+        }
+        return {name: times for name, times in found.items() if times is not None}
+
+    def _note(self, look: Look) -> None:
+        """Warn when updates leave, not as long as they stay away."""
+        was_outside = bool(self.history) and bool(self.history[-1].outside)
+        self.history.append(look)
+        if look.outside and not was_outside:
+            matrix, times = furthest(look.outside)
+            self.on_warning(Departure(look.step, matrix, times, len(look.outside), len(look.sizes.updates)))

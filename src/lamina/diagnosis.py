@@ -1,0 +1,70 @@
+"""The public `lamina.diagnose`: measure a model in Python, read the verdicts, save the page.
+
+report = lamina.diagnose(model, batch, loss=fn)
+report.verdicts
+report.save("why.html")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from lamina.data.progress import Progress, no_progress
+from lamina.diagnose.examine import examine
+from lamina.diagnose.results import Diagnosis, Measure, Verdict
+from lamina.diagnose.subject import subject_of
+from lamina.report.diagnosis import page, save
+
+
+@dataclass(frozen=True)
+class Report:
+    """A diagnosis that can be shown. `print(report)` is its Markdown."""
+
+    diagnosis: Diagnosis
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        return self.diagnosis.verdicts
+
+    def __getitem__(self, key: str) -> Measure:
+        """A measure by its key: `report["gradient-by-layer"]`."""
+        return self.diagnosis[key]
+
+    def save(self, file: str | Path) -> None:
+        """Write the page: .html, .md, or .json for the numbers."""
+        save([self.diagnosis], Path(file))
+
+    def __str__(self) -> str:
+        return page([self.diagnosis], "md")
+
+
+def diagnose(
+    module_or_factory: nn.Module | Callable[..., nn.Module],
+    batch: Any,
+    loss: Callable[..., Tensor] | None = None,
+    *,
+    seeds: int = 5,
+    batches: int = 4,
+    name: str | None = None,
+    progress: Progress = no_progress,
+) -> Report:
+    """Measure why a model trains, or does not.
+
+    module_or_factory: any torch module, or a function of a seed that makes one. A module gives the spread over batches,
+        a factory the spread over seeds; measures against depth need one that takes `num_layers` too.
+    batch: what the module is called with: a tensor, a tuple, a dictionary; or a list of such. A single one is cut into
+        `batches` pieces along its first dimension, where its tensors agree on that.
+    loss: a function of the output, or of the output and the batch, that gives a single number. Without it the output's
+        own `loss` is used; without that, the mean of the output along a fixed random direction.
+    seeds: how many models of a factory.
+
+    The module's gradients, modes and the random state are left as they were.
+    """
+    return Report(
+        examine(subject_of(module_or_factory, batch, loss, batches=batches, name=name), seeds=seeds, progress=progress)
+    )

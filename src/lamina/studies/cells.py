@@ -1,0 +1,75 @@
+"""The cells of a comparison: one run for every scheme, depth and seed, each with a folder of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lamina import residual
+from lamina.errors import UserError
+from lamina.model.options import ModelOptions
+from lamina.train.config import RunConfig
+from lamina.train.runs import read_config
+
+Depth = int | tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a comparison."""
+
+    scheme: str
+    depth: Depth
+    seed: int
+    config: RunConfig
+
+    @property
+    def name(self) -> str:
+        """As its folder is called: `b2t-12-seed1`."""
+        return f"{self.scheme}-{show_depth(self.depth)}-seed{self.seed}"
+
+
+def make_cells(
+    file: str | Path, words: Sequence[str], schemes: Sequence[str], depths: Sequence[str] = (), seeds: int = 1
+) -> list[Cell]:
+    """All combinations, seed by seed, so that a comparison cut short is even."""
+    base = read_config(file, list(words))
+    names = [residual.find(name.strip()).name for name in schemes]
+    chosen = [read_depth(depth) for depth in depths] or [_depth_of(base, file)]
+    for what, values in (("scheme", names), ("depth", [show_depth(depth) for depth in chosen])):
+        twice = [value for at, value in enumerate(values) if value in values[:at]]
+        if twice:
+            raise UserError(f"the {what} {twice[0]!r} is listed twice")
+    return [
+        Cell(scheme, depth, base.seed + number, _config(file, words, scheme, depth, base.seed + number))
+        for number in range(seeds)
+        for depth in chosen
+        for scheme in names
+    ]
+
+
+def read_depth(text: str) -> Depth:
+    """`12`, or `60-12` for encoder and decoder."""
+    found = re.fullmatch(r"([1-9]\d*)(?:-([1-9]\d*))?", text.strip())
+    if not found:
+        raise UserError(f"{text!r} is not a depth; write 12, or 60-12 for encoder and decoder")
+    return int(found[1]) if found[2] is None else (int(found[1]), int(found[2]))
+
+
+def show_depth(depth: Depth) -> str:
+    return str(depth) if isinstance(depth, int) else f"{depth[0]}-{depth[1]}"
+
+
+def _config(file: str | Path, words: Sequence[str], scheme: str, depth: Depth, seed: int) -> RunConfig:
+    layers = depth if isinstance(depth, int) else list(depth)
+    return read_config(file, [*words, f"model.residual={scheme}", f"model.num_layers={layers}", f"seed={seed}"])
+
+
+def _depth_of(config: RunConfig, file: str | Path) -> Depth:
+    implied = ModelOptions.model_fields["num_layers"].default if "preset" in config.model else None
+    depth = config.chosen_model().get("num_layers", implied)
+    if depth is None:
+        raise UserError(f"{file}: no depth is given; set model.num_layers, or compare with --depth 6,12")
+    return depth if isinstance(depth, int) else (int(depth[0]), int(depth[1]))

@@ -1,0 +1,116 @@
+"""The same model and data under several schemes, depths and seeds, trained side by side.
+
+    runs/<name>/
+      b2t-12-seed1/       a run folder each, with the fingerprint of what it depends on
+      post-ln-12-seed1/   …
+
+Killed, it goes on where it was. A finished run is used again while its fingerprint is the same; one that has become
+outdated is moved aside, never deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from lamina.config import to_toml
+from lamina.data.atomic import write_file
+from lamina.errors import UserError
+from lamina.studies.board import Board
+from lamina.studies.cells import Cell
+from lamina.studies.fingerprint import fingerprint
+from lamina.studies.pool import Job, run_jobs
+from lamina.studies.worker import command
+from lamina.train.run_folder import RunFolder
+from lamina.train.runs import open_store, plan_run
+
+FINGERPRINT, LOG = "fingerprint.json", "log.txt"
+MEMORY_SHARE = 0.7  # of the machine's memory, for all workers together
+PROCESS_MEMORY = 400 * 2**20  # of a process before it has a model
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """How a machine is divided among runs."""
+
+    workers: int
+    threads: int
+
+
+def compare(cells: Sequence[Cell], folder: Path, sharing: Sharing | None = None) -> dict[str, Path]:
+    """Train every cell to its end; the run folders by name. Failed runs are results; a broken one is an error."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    for cell in cells:
+        _refresh(cell, folder, console)
+    sharing = sharing or share_machine(cells, folder)
+    paths = {cell.name: folder / cell.name for cell in cells}
+    jobs = [
+        Job(cell.name, command(paths[cell.name], sharing.threads), paths[cell.name] / LOG)
+        for cell in cells
+        if not _has_ended(paths[cell.name])
+    ]
+    board = Board({cell.name: (paths[cell.name], cell.config.train.steps) for cell in cells})
+    try:
+        with board.shown():
+            codes = run_jobs(jobs, sharing.workers, board.look)
+    except KeyboardInterrupt:
+        console.print(f"Interrupted. What is done is kept in {folder}: the same command goes on from there.")
+        raise
+    broken = [name for name, code in codes.items() if code]
+    if broken:
+        raise UserError(_explain(broken, paths))
+    return paths
+
+
+def share_machine(cells: Sequence[Cell], folder: Path) -> Sharing:
+    """A core for each run, as long as their memory fits: one thread each wastes less than two on one run."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    largest = max(cells, key=lambda cell: cell.depth if isinstance(cell.depth, int) else max(cell.depth))
+    needed = plan_run(largest.config, folder / largest.name).memory + PROCESS_MEMORY
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    workers = max(1, min(len(cells), cores, int(total * MEMORY_SHARE // needed)))
+    return Sharing(workers, max(1, cores // workers))
+
+
+def _refresh(cell: Cell, folder: Path, console: Console) -> None:
+    """Keep a run whose fingerprint is the same; move another aside."""
+    path = folder / cell.name
+    now = fingerprint(cell.config, open_store(cell.config, RunFolder(path)))
+    file = path / FINGERPRINT
+    if RunFolder(path).status() is not None:
+        before = json.loads(file.read_bytes()) if file.is_file() else {}
+        changed = [name for name in now if before.get(name) != now[name]]
+        if not changed:
+            return
+        aside = _free_name(path)
+        path.rename(aside)
+        console.print(f"{cell.name}: its {' and '.join(changed)} changed; trained anew, the former run is {aside}")
+    path.mkdir(parents=True, exist_ok=True)
+    write_file(path / "config.toml", to_toml(cell.config).encode())
+    write_file(file, json.dumps(now, indent=1).encode())
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while (aside := path.with_name(f"{path.name}.former{number}")).exists():
+        number += 1
+    return aside
+
+
+def _has_ended(path: Path) -> bool:
+    status = RunFolder(path).status()
+    return status is not None and status.state in ("finished", "failed")
+
+
+def _explain(broken: Sequence[str], paths: dict[str, Path]) -> str:
+    """What the first of them said last."""
+    log = paths[broken[0]] / LOG
+    said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()] if log.exists() else []
+    others = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+    return f"{broken[0]} broke off{others}: {said[-1] if said else 'no message'}\nAll of it is in {log}"

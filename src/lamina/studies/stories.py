@@ -1,0 +1,80 @@
+"""What run folders tell: everything that a report of several runs is drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lamina import residual
+from lamina.diagnose.results import Diagnosis
+from lamina.errors import UserError
+from lamina.model.options import ModelOptions, pair
+from lamina.report.comparison import RunStory
+from lamina.studies.worker import read_cost
+from lamina.tasks import TASKS
+from lamina.train.config import RunConfig
+from lamina.train.run_folder import RunFolder
+from lamina.train.runs import read_config, summarise_run
+
+CURVES = {"validation loss": "valid_nll", "training loss": "nll"}
+
+
+def read_stories(paths: Sequence[str | Path]) -> list[RunStory]:
+    """The stories of some runs of one task."""
+    stories, tasks = [], dict[str, Path]()
+    for path in map(Path, paths):
+        summarise_run(path)  # says what is wrong with a folder that is no run
+        config = read_config(path, [])
+        tasks.setdefault(config.task, path)
+        stories.append(read_story(path, config))
+    if len(tasks) > 1:
+        (first, one), (second, other), *_ = tasks.items()
+        raise UserError(f"{one} is a run of {first}, {other} of {second}: a report shows runs of one task")
+    return stories
+
+
+def read_story(path: Path, config: RunConfig) -> RunStory:
+    summary = summarise_run(path)
+    lines = list(RunFolder(path).metrics.read())
+    chosen = config.chosen_model()
+    seconds, memory = read_cost(path)
+    return RunStory(
+        name=path.name,
+        scheme="/".join(dict.fromkeys(_as_pair(chosen.get("residual", residual.DEFAULT)))),
+        depth=_depth(config),
+        seed=config.seed,
+        state=summary.state,
+        reason=summary.reason,
+        curves={
+            name: [(line["step"], line[key]) for line in lines if line.get(key) is not None]
+            for name, key in CURVES.items()
+        },
+        metrics=_metrics(config, summary.final, summary.best_nll),
+        seconds=seconds or None,
+        memory=memory or None,
+        start=_last_diagnosis(path, "start.json"),
+        end=_last_diagnosis(path, "step-*.json"),
+    )
+
+
+def _metrics(config: RunConfig, final: Mapping[str, float], best_nll: float | None) -> dict[str, float]:
+    """The task's own number first, then the loss."""
+    metric = TASKS[config.task].metric
+    found = {metric: final[metric]} if metric in final else {}
+    return found | ({"validation loss": best_nll} if best_nll is not None else {})
+
+
+def _depth(config: RunConfig) -> str:
+    """A task with a source and a target has a model with an encoder and a decoder."""
+    first, second = _as_pair(config.chosen_model().get("num_layers", ModelOptions.model_fields["num_layers"].default))
+    return f"{first}-{second}" if "source" in TASKS[config.task].fields else str(first)
+
+
+def _as_pair(value: Any) -> tuple[Any, Any]:
+    return pair(tuple(value) if isinstance(value, list) else value)
+
+
+def _last_diagnosis(path: Path, pattern: str) -> Diagnosis | None:
+    found = sorted((path / "diagnosis").glob(pattern))
+    return Diagnosis.read(found[-1]) if found else None

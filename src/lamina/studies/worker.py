@@ -1,0 +1,90 @@
+"""One run of a comparison, as a process: `python -m lamina.studies.worker RUN --threads 1`.
+
+Trains the run whose config is in the folder, from the start or from where it was, writes down what it took, and
+diagnoses the model as it was at the start and as it is at the end. It ends, having saved, when its standard input
+closes: whoever started it is gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+from lamina.data.atomic import write_file
+from lamina.errors import UserError
+
+COST = "cost.json"
+SEEDS, BATCHES = 2, 4  # of a diagnosis
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--threads", type=int, default=1)
+    given = parser.parse_args()
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    try:
+        _work(given.run, given.threads)
+    except UserError as error:
+        sys.exit(f"lamina: {error}")
+
+
+def command(run: Path, threads: int) -> tuple[str, ...]:
+    """What starts it."""
+    return (sys.executable, "-m", "lamina.studies.worker", str(run), "--threads", str(threads))
+
+
+def read_cost(run: Path) -> tuple[float, int]:
+    """Seconds over all attempts, and the largest resident memory in bytes; zeros if nothing was written."""
+    try:
+        cost = json.loads((run / COST).read_bytes())
+        return float(cost["seconds"]), int(cost["memory"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0.0, 0
+
+
+def _work(run: Path, threads: int) -> None:
+    import torch
+
+    from lamina.train.runs import read_config, train
+
+    torch.set_num_threads(threads)
+    began = time.perf_counter()
+    try:
+        status = train(read_config(run, []), run)
+    finally:
+        _add_cost(run, time.perf_counter() - began)
+    if status.state in ("finished", "failed"):
+        _diagnose(run)
+
+
+def _diagnose(run: Path) -> None:
+    """A model that cannot be measured, for its weights are not finite any more, is no reason to break off."""
+    from lamina.train.diagnosis import Extent, diagnose_all
+
+    try:
+        diagnose_all([str(run)], Extent(seeds=SEEDS, batches=BATCHES, checkpoint="latest"))
+    except UserError as error:
+        print(f"no diagnosis: {error}", file=sys.stderr)
+
+
+def _add_cost(run: Path, seconds: float) -> None:
+    before, memory = read_cost(run)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    write_file(run / COST, json.dumps({"seconds": before + seconds, "memory": max(memory, peak)}).encode())
+
+
+def _leave_with_parent() -> None:
+    os.read(0, 1)  # nothing ever comes; the buffered reader would hold a lock that the interpreter wants at its end
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main()
