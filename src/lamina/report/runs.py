@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from lamina.report.numbers import duration
+
 
 @dataclass(frozen=True)
 class RunSummary:
@@ -22,6 +24,8 @@ class RunSummary:
     best_nll: float | None
     final: Mapping[str, float]
     """The task's metrics at the end."""
+    best_metric: tuple[str, float, int] | None = None
+    """The task's own metric where it was best while training, and the step; None where it was not measured."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,9 @@ def show_run(run: RunSummary) -> None:
     if run.best_nll is not None:
         perplexity = math.exp(min(700.0, run.best_nll))
         console.print(f"best validation nll {run.best_nll:.4f} (perplexity {perplexity:.2f}) at step {run.best_step:,}")
+    if run.best_metric is not None:
+        name, value, step = run.best_metric
+        console.print(f"best validation {name} {value:.4g} at step {step:,}")
     if run.final:
         console.print(_scores_table({"valid": run.final}))
 
@@ -86,17 +93,12 @@ def show_plan(plan: Mapping[str, float]) -> None:
     console.print(table)
     tera = plan["flops_per_step"] / 1e12
     console.print(
-        f"\n{tera:,.3f} teraFLOPs a step of {plan['tokens_per_step']:,.0f} tokens, {_duration(plan['seconds'])} in all"
+        f"\n{tera:,.3f} teraFLOPs a step of {plan['tokens_per_step']:,.0f} tokens, {duration(plan['seconds'])} in all"
     )
 
 
 def _gib(size: float) -> str:
     return f"{size / 2**30:,.2f} GiB"
-
-
-def _duration(seconds: float) -> str:
-    hours, rest = divmod(round(seconds), 3600)
-    return f"{hours:,} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
 
 
 def _scores_table(scores: Mapping[str, Mapping[str, float]]) -> Table:

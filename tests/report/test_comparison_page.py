@@ -1,0 +1,98 @@
+"""The page of a comparison."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lamina.errors import UserError
+from lamina.report.comparison import RunStory, Sample, comparison_page, save_comparison
+from made_diagnoses import HOSTILE
+from made_stories import SENTENCES, STORIES
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return comparison_page(STORIES, "md", SENTENCES, "Demo")
+
+
+def test_the_sentences_come_first_and_the_results_next(text: str) -> None:
+    lines = [line for line in text.splitlines() if line]
+    assert lines[0] == "# Demo"
+    assert lines[1:4] == [f"{at}. {sentence}" for at, sentence in enumerate(SENTENCES, start=1)]
+    assert lines[4].split("|")[1].strip() == "scheme"
+
+
+def test_results_have_their_spread_over_seeds_and_say_what_failed(text: str) -> None:
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| p")]
+    assert ["pre-ln", "6-6", "32.3 ± 0.71", "4.5 ± 0", "1 min 41 s", "296 MiB", "2"] in rows
+    assert ["post-ln", "12-12", "failed", "failed", "1 min 47 s", "296 MiB", "2"] in rows
+    assert "did not fall below that of guessing" in text
+
+
+def test_some_failed_seeds_are_counted() -> None:
+    finished = [run for run in STORIES if (run.scheme, run.depth) == ("b2t", "6-6")]
+    text = comparison_page([finished[0], replace(finished[1], state="failed")], "md", (), "Demo")
+    assert "31.8; 1 of 2 failed" in text
+
+
+def test_curves_have_a_panel_per_depth_and_a_line_per_scheme(text: str) -> None:
+    part = text.split("## Training loss")[1].split("## ")[0]
+    assert part.count("**6-6**") == part.count("**12-12**") == 1
+    assert part.count("| post-ln") == 2
+
+
+def test_diagnoses_of_both_moments_stand_together(text: str) -> None:
+    assert "**decoder at the start**" in text
+    assert "**decoder at the end**" in text
+    assert "**post-ln, encoder at the start**" in text  # a map
+    assert "verdict of each kind, at the end" in text
+
+
+def test_a_prediction_stays_with_its_part(text: str) -> None:
+    part = text.split("## Gradient by layer, 6-6")[1].split("## ")[0]
+    for panel in part.split("\n**")[2:]:
+        assert ("theory" in panel.split("|\n\n")[0]) == panel.startswith("decoder")
+
+
+def test_samples_are_shown_once_with_all_outputs(text: str) -> None:
+    part = text.split("## Samples")[1]
+    assert part.count("Guten Morgen!") == 1
+    assert "post-ln, 12-12: the the" in part
+
+
+def test_diverged_and_hostile_runs_are_shown_as_they_are(tmp_path: Path) -> None:
+    curve = [(1.0, 9.0), (2.0, 1e308), (3.0, math.inf), (4.0, math.nan)]
+    run = RunStory(
+        name=HOSTILE[0],
+        scheme="no-such-scheme",
+        depth=HOSTILE[1],
+        seed=0,
+        state="failed",
+        reason=HOSTILE[2],
+        curves={HOSTILE[0]: curve},
+        samples=(Sample(*HOSTILE),),
+    )
+    file = tmp_path / "hostile.html"
+    save_comparison([run, replace(run, seed=1)], file, HOSTILE)
+    written = file.read_text()
+    assert "<script" not in written
+    assert "<img" not in written
+    assert "infinite at 3" in written
+    assert "not a number at 4" in written
+
+
+def test_long_curves_are_drawn_short(tmp_path: Path) -> None:
+    run = replace(STORIES[0], curves={"loss": [(step, 1.0 / step) for step in range(1, 20001)]}, start=None, end=None)
+    save_comparison([run], tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size < 100_000
+
+
+def test_there_must_be_runs_and_a_known_ending(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no run"):
+        save_comparison([], tmp_path / "page.html")
+    with pytest.raises(UserError, match=r"\.html, \.md"):
+        save_comparison(STORIES, tmp_path / "page.json")

@@ -1,0 +1,191 @@
+"""The page of a diagnosis, as text: complete, escaped, self-contained, and the same every time."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from lamina.diagnose.results import Diagnosis, Series
+from lamina.errors import UserError
+from lamina.report.diagnosis import page, save
+from made_diagnoses import HOSTILE, hostile, make
+
+
+class Tags(HTMLParser):
+    """Every tag with its attributes, and the text outside style sheets."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def all(self, name: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.tags if tag == name]
+
+
+@pytest.fixture(scope="module")
+def one() -> str:
+    return page([make("post-ln")])
+
+
+@pytest.fixture(scope="module")
+def several() -> str:
+    return page([make("post-ln"), make("pre-ln"), make("resi-dual"), hostile()])
+
+
+def test_it_opens_with_the_worst_verdict(one: str) -> None:
+    text = "".join(Tags(one).texts)
+    places = [text.index(what) for what in ("vanishes", "near half precision", "stay apart", "What to look for")]
+    assert places == sorted(places)
+    assert "1 failure, 1 warning, 1 fine" in text
+    assert "✗ failure" in " ".join(text.split())
+
+
+def test_every_measure_has_pictures_caption_source_and_table(one: str) -> None:
+    for measure in make("post-ln").measures:
+        section = re.search(rf'<section class="exhibit" id="{measure.key}".*?</section>', one, re.DOTALL)
+        assert section, measure.key
+        shown = Tags(section[0])
+        described = [each for each in shown.all("svg") if each.get("role") == "img"]
+        assert len(described) >= max(1, len(measure.grids))
+        assert all(each["aria-label"] for each in described)
+        assert shown.all("details")
+        assert shown.all("table")
+        text = "".join(shown.texts)
+        assert measure.look_for in text
+        assert measure.source in text
+
+
+def test_the_table_holds_the_numbers_with_their_spread(one: str) -> None:
+    assert "0.0449 ± 0.013" in one
+
+
+def test_what_could_not_be_measured_is_said(one: str) -> None:
+    assert "the model has no dual stream" in one
+
+
+def test_the_scheme_is_drawn_with_its_equation(one: str) -> None:
+    assert "x ← LN(x + f(x))" in one
+    assert "──►" in one
+
+
+def test_nothing_comes_from_outside_and_nothing_runs(several: str) -> None:
+    shown = Tags(several)
+    targets = [v for _, attributes in shown.tags for k, v in attributes.items() if k in ("src", "href", "xlink:href")]
+    assert all(target and target.startswith(("#", "data:")) for target in targets)
+    assert not re.search(r"url\((?!#)", several)
+    assert not re.search(r"@import|https?://", several)
+    assert not any(tag in ("script", "img", "iframe", "object", "form") for tag, _ in shown.tags)
+    assert not any(name.startswith("on") for _, attributes in shown.tags for name in attributes)
+    assert "default-src 'none'" in several
+
+
+def test_hostile_names_are_text(several: str) -> None:
+    text = "".join(Tags(several).texts)
+    for name in HOSTILE:
+        assert name in text
+    assert "\x00" not in several
+    assert "\u202e" not in several
+
+
+def test_ids_are_unique_and_every_reference_has_its_target(several: str) -> None:
+    shown = Tags(several)
+    ids = [attributes["id"] for _, attributes in shown.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="|url\()#([\w-]+)', several)) <= set(ids)
+
+
+def test_several_models_share_a_picture_in_the_colours_of_their_schemes(several: str) -> None:
+    section = re.search(r'<section class="exhibit" id="gradient-along-stream".*?</section>', several, re.DOTALL)
+    assert section
+    for colour in ("#d55e00", "#0072b2", "#e69f00"):
+        assert colour in section[0].lower()
+    assert "theory" in section[0]
+    assert "stroke-dasharray" in section[0]
+
+
+def test_the_same_diagnosis_gives_the_same_page(one: str) -> None:
+    assert page([make("post-ln")]) == one
+
+
+def test_pictures_take_their_ink_from_the_page(one: str) -> None:
+    assert "currentColor" in one
+    assert "font-family: 'DejaVu" not in one
+    assert "prefers-color-scheme: dark" in one
+    assert "#010203" not in one
+
+
+def test_numbers_that_are_none_are_told_in_words(several: str) -> None:
+    text = "".join(Tags(several).texts)
+    for words in ("not a number at 2", "infinite at 3", "zero or less at 4"):
+        assert words in text
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_a_curve_without_a_finite_number_is_drawn_empty(log: bool) -> None:
+    diagnosis = make("post-ln")
+    line = Series(label="encoder", x=(1.0, 2.0), y=(math.nan, math.inf), spread=(math.nan, math.inf))
+    measure = diagnosis.measures[0].model_copy(update={"measured": (line,), "theory": (), "log_y": log, "log_x": log})
+    text = page([diagnosis.model_copy(update={"measures": (measure,)})])
+    assert "has no finite value" in text
+
+
+def test_models_of_one_name_are_told_apart() -> None:
+    text = page([make("pre-ln"), make("pre-ln", step=500), make("pre-ln", step=500)], "md")
+    assert "pre-ln, step 500 (2)" in text
+
+
+def test_markdown_has_verdicts_tables_and_shapes() -> None:
+    text = page([make("post-ln"), make("pre-ln")], "md")
+    lines = text.splitlines()
+    assert lines[0] == "# Diagnosis of 2 models"
+    assert [line for line in lines if line.startswith("## ")][0] == "## Verdicts"
+    assert "- **✗ failure**: The gradient of decoder layer 1" in text
+    assert "▁▂▂▃" in text
+    assert "▓▓" in text
+    for at, line in enumerate(lines):
+        if re.fullmatch(r"\|[:|-]+\|", line):
+            columns = line.count("|")
+            assert lines[at - 1].count("|") == columns
+            assert lines[at - 2] == ""  # or it would not be a table
+    assert "\n\n\n" not in text
+
+
+def test_markdown_escapes_hostile_names() -> None:
+    text = page([make("post-ln", name=HOSTILE[2]), hostile()], "md")
+    outside = re.sub(r"^(```+).*?^\1$|(`+).*?\2", "", text, flags=re.DOTALL | re.MULTILINE)
+    assert not re.search(r"(?<!\\)<", outside)
+    assert r"\<script\>alert(1)\</script\>" in text
+    assert r"\|" in text
+
+
+def test_the_ending_of_the_file_chooses_the_form(tmp_path: Path) -> None:
+    diagnosis = make("b2t")
+    save([diagnosis], tmp_path / "deep" / "why.json")
+    assert Diagnosis.read(tmp_path / "deep" / "why.json").model_dump_json() == diagnosis.model_dump_json()
+    save([diagnosis, make("admin")], tmp_path / "both.json")
+    assert [each["name"] for each in json.loads((tmp_path / "both.json").read_text())] == ["b2t", "admin"]
+    save([diagnosis], tmp_path / "why.MD")
+    assert (tmp_path / "why.MD").read_text().startswith("# Diagnosis: b2t")
+    with pytest.raises(UserError, match=r"\.html, \.md, \.json"):
+        save([diagnosis], tmp_path / "why.pdf")
+    with pytest.raises(UserError, match="no diagnosis"):
+        save([], tmp_path / "why.html")
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="file"):
+        save([make("b2t")], tmp_path / "file" / "why.md")
