@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lamina.errors import UserError
+
+if TYPE_CHECKING:
+    from lamina.train.run import Run
 
 REQUEUE = 75  # the run was interrupted and can be resumed: a scheduler should start it again
 
@@ -111,17 +114,60 @@ def train(
         sys.exit(3)
 
 
-@app.command(epilog="Example: lamina evaluate runs/b2t --split test --checkpoint average")
+@app.command(
+    epilog="Examples: lamina evaluate runs/b2t --split test --checkpoint average · lamina evaluate runs/b2t "
+    "length_penalty=1.2"
+)
 def evaluate(
     run: Annotated[str, typer.Argument(help="A run folder.")],
+    changes: Annotated[list[str] | None, typer.Argument(help="Options of generation, as key=value.")] = None,
     split: Annotated[str, typer.Option(help="The split to evaluate on.")] = "valid",
     checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = "best",
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Hypotheses kept by the search; as trained otherwise.")
+    ] = None,
+    int8: Annotated[bool, typer.Option("--int8", help="Use weights of 8 bits, on the CPU.")] = False,
 ) -> None:
     """Measure a trained model with the metrics of its task."""
     from lamina.report.runs import show_evaluation
-    from lamina.train.runs import evaluate as evaluate_run
 
-    show_evaluation(evaluate_run(run, split, checkpoint))
+    show_evaluation(_load(run, checkpoint, changes, beam, int8).evaluate(split))
+
+
+@app.command(
+    epilog="Examples: lamina generate runs/b2t < source.txt > output.txt · lamina generate runs/lm method=sample "
+    "top_p=0.9 --input prompts.txt · lamina generate runs/b2t --input source.txt --score target.txt"
+)
+def generate(
+    run: Annotated[str, typer.Argument(help="A run folder.")],
+    changes: Annotated[list[str] | None, typer.Argument(help="Options of generation, as key=value.")] = None,
+    input_file: Annotated[str, typer.Option("--input", help="A file of lines; - reads standard input.")] = "-",
+    output_file: Annotated[str, typer.Option("--output", help="Where outputs go; - for standard output.")] = "-",
+    output_format: Annotated[str, typer.Option(help="text (a line for each line) or jsonl (with scores).")] = "text",
+    to: Annotated[str | None, typer.Option(help="The language to translate into, where there are several.")] = None,
+    score: Annotated[str | None, typer.Option(help="A file of targets to score instead of generating.")] = None,
+    checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = "best",
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Hypotheses kept by the search; as trained otherwise.")
+    ] = None,
+    int8: Annotated[bool, typer.Option("--int8", help="Use weights of 8 bits, on the CPU.")] = False,
+) -> None:
+    """Translate, summarise or continue lines of text, or score given targets."""
+    from lamina.train.lines import generate_lines, score_lines
+
+    loaded = _load(run, checkpoint, changes, beam, int8)
+    if score is None:
+        generate_lines(loaded, input_file, output_file, output_format=output_format, to=to)
+    else:
+        score_lines(loaded, input_file, score, output_file, output_format=output_format, to=to)
+
+
+def _load(path: str, checkpoint: str, changes: list[str] | None, beam: int | None, int8: bool) -> Run:
+    from lamina.config import words_to_values
+    from lamina.train.run import load
+
+    run = load(path, checkpoint, **words_to_values(changes or []) | ({} if beam is None else {"beam": beam}))
+    return run.quantise() if int8 else run
 
 
 @app.command(epilog="Example: lamina plan own.toml --gpus 8 --teraflops 312")
@@ -146,6 +192,35 @@ def plan(
     show_plan(asdict(made) | {"memory": made.memory, "memory_checkpointed": made.memory_checkpointed})
 
 
+@app.command(
+    epilog="Examples: lamina diagnose configs/smoke/translation.toml model.residual=b2t · lamina diagnose runs/b2t · "
+    "lamina diagnose one.toml other.toml --output why.md · lamina diagnose path/to/bert"
+)
+def diagnose(
+    what: Annotated[
+        list[str],
+        typer.Argument(help="Configs, run folders, folders with config.json and safetensors; options as key=value."),
+    ],
+    seeds: Annotated[int, typer.Option(min=1, help="How many new models, where there is a config.")] = 5,
+    batches: Annotated[int, typer.Option(min=1, help="How many batches each model is shown.")] = 4,
+    tokens: Annotated[int, typer.Option(min=1, help="Tokens in a batch.")] = 256,
+    checkpoint: Annotated[str, typer.Option(help="Of runs: best, latest, average or step-00001000.")] = "best",
+    output: Annotated[Path, typer.Option(help="The page: .html, .md, or .json for the numbers.")] = Path("why.html"),
+) -> None:
+    """Measure why a model trains or does not: gradients, streams, norms; verdicts first, then a page of pictures."""
+    from lamina.data.progress import progress_bar
+    from lamina.report.diagnosis import save
+    from lamina.report.page import form_of
+    from lamina.report.terminal import show_diagnoses
+    from lamina.train.diagnosis import Extent, diagnose_all
+
+    form_of(output, others=("json",))  # before the work, not after it
+    with progress_bar() as progress:
+        diagnoses = diagnose_all(what, Extent(seeds, batches, tokens, checkpoint), progress)
+    save(diagnoses, output)
+    show_diagnoses(diagnoses, output)
+
+
 @app.command(epilog="Example: lamina average runs/b2t --last 10")
 def average(
     run: Annotated[str, typer.Argument(help="A run folder.")],
@@ -157,31 +232,55 @@ def average(
     typer.echo(f"{average_run(run, last)}: use it with lamina evaluate {run} --checkpoint average")
 
 
-@app.command(epilog="Example: lamina compare configs/smoke/translation.toml --residual post-ln,pre-ln,b2t")
+@app.command(
+    epilog="Examples: lamina compare own.toml --residual post-ln,pre-ln,b2t · lamina compare own.toml --residual "
+    "post-ln,resi-dual --depth 6,12,18 --seeds 3 train.steps=2000"
+)
 def compare(
     config: Annotated[str, typer.Argument(help="A TOML file.")],
     residual: Annotated[str, typer.Option(help="The schemes, separated by commas.")],
     changes: Annotated[list[str] | None, typer.Argument(help="Options to override, as key=value.")] = None,
+    depth: Annotated[
+        str | None, typer.Option(help="Depths, separated by commas: 6,12, or 60-12 for encoder and decoder.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds of each.")] = 1,
     folder: Annotated[str | None, typer.Option(help="Where the runs go; by default runs/ and the file's name.")] = None,
+    output: Annotated[str | None, typer.Option(help="The report, .html or .md; by default in that folder.")] = None,
 ) -> None:
-    """Train the same model under several schemes, one after the other, and put them side by side."""
-    from lamina.report.runs import show_comparison
-    from lamina.train.compare import compare_schemes
-    from lamina.train.runs import summarise_run
+    """Train the same model under several schemes side by side, and put them into one report."""
+    from lamina.studies.cells import make_cells
+    from lamina.studies.compare import compare as compare_cells
+    from lamina.studies.summary import report_file, summarise
 
     path = Path(folder or f"runs/{Path(config).stem}")
-    runs = compare_schemes(config, changes or [], residual.split(","), path)
-    show_comparison([summarise_run(run) for run in runs])
+    file = report_file(output or path / "report.html")
+    cells = make_cells(config, changes or [], residual.split(","), depth.split(",") if depth else (), seeds)
+    summarise(list(compare_cells(cells, path).values()), file)
+    typer.echo(f"\nThe report: {file}")
+
+
+@app.command(epilog="Example: lamina report runs/compared/* --output compared.html")
+def report(
+    runs: Annotated[list[str], typer.Argument(help="Run folders, all of one task.")],
+    output: Annotated[str, typer.Option(help="The page, .html or .md.")] = "report.html",
+    title: Annotated[str, typer.Option(help="Its heading.")] = "",
+) -> None:
+    """Put finished, failed or unfinished runs side by side in one page."""
+    from lamina.studies.summary import report_file, summarise
+
+    summarise(runs, report_file(output), title)
+    typer.echo(f"\nThe report: {output}")
 
 
 @app.command(epilog="Example: lamina demo --folder /tmp/demo")
 def demo(
-    folder: Annotated[Path, typer.Option(help="Where the pictures go.")] = Path("lamina-demo"),
+    folder: Annotated[Path, typer.Option(help="Where data, runs and the report go.")] = Path("lamina-demo"),
+    steps: Annotated[int, typer.Option(min=1, help="Updates of each run.")] = 700,
 ) -> None:
-    """Draw the schemes and show how the gradient fares in a deep stack of each."""
+    """Train a deep model under five residual schemes on an embedded language, and report which train and why."""
     from lamina.studies.demo import run_demo
 
-    run_demo(folder)
+    run_demo(folder, steps)
 
 
 def main() -> None:

@@ -26,6 +26,11 @@ def admin_torch() -> Any:
 
 
 @pytest.fixture(scope="session")
+def transformers() -> Any:
+    return _peer("transformers")
+
+
+@pytest.fixture(scope="session")
 def torchscale() -> Any:
     """`torchscale.architecture`, with its encoder, decoder, encoder–decoder and configs.
 

@@ -46,16 +46,17 @@ class Twins:
             self.module(mine, other)
 
     @torch.no_grad()
-    def equalise(self) -> None:
+    def equalise(self, noise: float = 0.2) -> None:
         """Move all their weights off their start values and copy them to ours."""
         trained = Counter(id(parameter) for parameter in self.ours.parameters() if parameter.requires_grad)
         assert trained == Counter(id(twin.ours) for twin in self._pairs)
         covered = Counter[int]()
         for twin in self._pairs:
             covered[id(twin.theirs)] += twin.view(twin.theirs).numel()
-        assert covered == {id(parameter): parameter.numel() for parameter in self.theirs.parameters()}
-        for parameter in self.theirs.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
+        their_trained = [parameter for parameter in self.theirs.parameters() if parameter.requires_grad]
+        assert covered == {id(parameter): parameter.numel() for parameter in their_trained}
+        for parameter in their_trained:
+            parameter.add_(noise * torch.randn_like(parameter))
         for twin in self._pairs:
             twin.ours.copy_(twin.view(twin.theirs))
 

@@ -129,6 +129,10 @@ def _own(title: str, options: dict[str, Any]) -> Source:
 
 SOURCES = {
     "embedded-translation": _own("Sentences in two embedded languages", _embedded("translation", 20_000, 500, 2000)),
+    "embedded-short-translation": _own(
+        "Short sentences in a few dozen words of two embedded languages",
+        _embedded("short-translation", 20_000, 500, 500),
+    ),
     "embedded-multilingual": _own(
         "Sentences in three pairs of embedded languages",
         _embedded_pairs({"marn-tuvo": 12_000, "marn-selu": 6000, "marn-noric": 3000}, 200),

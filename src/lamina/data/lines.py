@@ -34,8 +34,16 @@ _ROOM = len(_UTF8_MARK) + len(b"\r\n")  # what a longest line may carry besides 
 
 def read_lines(path: str | Path, repaired: Counter[str] | None = None) -> Iterator[str]:
     """The lines of a UTF-8 file, without their ends; repairs are counted in `repaired`."""
-    repaired = Counter() if repaired is None else repaired
-    for number, raw in enumerate(_raw_lines(path, repaired), start=1):
+    yield from _decoded(_raw_lines(path, Counter() if repaired is None else repaired), path)
+
+
+def read_stream(handle: BinaryIO, name: str) -> Iterator[str]:
+    """The lines of what arrives on a stream such as standard input, by the same rules; there may be none."""
+    yield from _decoded(_split(handle, name, Counter()), name)
+
+
+def _decoded(lines: Iterator[bytes], path: str | Path) -> Iterator[str]:
+    for number, raw in enumerate(lines, start=1):
         if b"\0" in raw:
             raise UserError(
                 f"{path}, line {number}: holds a NUL byte, so this is not plain text. If it is UTF-16, convert it with "
@@ -82,27 +90,34 @@ def _raw_lines(path: str | Path, repaired: Counter[str]) -> Iterator[bytes]:
     number = 0
     try:
         with _open(path) as handle:
-            while raw := handle.readline(LONGEST_LINE + _ROOM):
-                if number == 0:
-                    raw = _without_mark(path, raw, repaired)
-                    if not raw:
-                        break
+            for raw in _split(handle, path, repaired):
                 number += 1
-                if raw.endswith(b"\n"):
-                    raw = raw[:-1]
-                if raw.endswith(b"\r"):
-                    raw = raw[:-1]
-                    repaired[CARRIAGE_RETURN] += 1
-                if len(raw) > LONGEST_LINE:
-                    raise UserError(
-                        f"{path}, line {number}: longer than {LONGEST_LINE >> 20} MiB. Lines end at \\n only; is this "
-                        f"text with other line ends, or no text at all?"
-                    )
                 yield raw
     except (OSError, EOFError, zlib.error) as error:
         raise _explain_damage(path, number, error) from None
     if number == 0:
         raise UserError(f"{path}: the file is empty.")
+
+
+def _split(handle: BinaryIO, path: str | Path, repaired: Counter[str]) -> Iterator[bytes]:
+    number = 0
+    while raw := handle.readline(LONGEST_LINE + _ROOM):
+        if number == 0:
+            raw = _without_mark(path, raw, repaired)
+            if not raw:
+                break
+        number += 1
+        if raw.endswith(b"\n"):
+            raw = raw[:-1]
+        if raw.endswith(b"\r"):
+            raw = raw[:-1]
+            repaired[CARRIAGE_RETURN] += 1
+        if len(raw) > LONGEST_LINE:
+            raise UserError(
+                f"{path}, line {number}: longer than {LONGEST_LINE >> 20} MiB. Lines end at \\n only; is this "
+                f"text with other line ends, or no text at all?"
+            )
+        yield raw
 
 
 def _without_mark(path: str | Path, raw: bytes, repaired: Counter[str]) -> bytes:

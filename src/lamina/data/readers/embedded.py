@@ -1,7 +1,7 @@
 """The languages made for Lamina, as a source like any other: nothing is read from disk.
 
 A set is written `kind:count`, or `kind/language:count`: `translation:20000`, `translation/tuvo-marn:500`,
-`headlines:5000`, `text:2000`, `paraphrases:4000`, `entailments:4000`.
+`short-translation:20000`, `headlines:5000`, `text:2000`, `paraphrases:4000`, `entailments:4000`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from lamina.errors import UserError, unknown
 
 FIELDS = {
     "translation": ("source", "target"),
+    "short-translation": ("source", "target"),
     "headlines": ("source", "target"),
     "text": ("text",),
     "paraphrases": ("first", "second", "label"),
@@ -63,7 +64,7 @@ class EmbeddedSets:
 
 
 def _parse(word: str) -> EmbeddedSet:
-    found = re.fullmatch(r"([a-z]+)(?:/([a-z-]+))?:([1-9]\d*)", word)
+    found = re.fullmatch(r"([a-z-]+)(?:/([a-z-]+))?:([1-9]\d*)", word)
     if found is None:
         raise UserError(f"embedded set {word!r}: write kind:count or kind/language:count, such as translation:20000.")
     kind, language, count = found.groups()
@@ -73,9 +74,10 @@ def _parse(word: str) -> EmbeddedSet:
 
 
 def _generate(chosen: EmbeddedSet, split: str) -> Iterator[tuple[Any, ...]]:
-    if chosen.kind == "translation":
+    if chosen.kind in ("translation", "short-translation"):
         source, _, target = (chosen.language or "marn-tuvo").partition("-")
-        return iter(synthetic.translation_pairs(split, chosen.amount, source=source, target=target))
+        short = chosen.kind == "short-translation"
+        return iter(synthetic.translation_pairs(split, chosen.amount, source=source, target=target, short=short))
     language: dict[str, Any] = {"language": chosen.language} if chosen.language else {}
     if chosen.kind == "text":
         return ((text,) for text in synthetic.running_text(split, chosen.amount, **language))

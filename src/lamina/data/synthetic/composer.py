@@ -16,11 +16,11 @@ PLAIN, COMPLEMENTED, RELATED = range(3)
 
 
 class Composer:
-    """Draws sentences, clauses and phrases, on a topic if one is given."""
+    """Draws sentences, clauses and phrases, on a topic if one is given, and in the commonest words if a number is."""
 
-    def __init__(self, draw: Draw, topic: int | None = None) -> None:
+    def __init__(self, draw: Draw, topic: int | None = None, commonest: int | None = None) -> None:
         self.draw = draw
-        self.stocks = stocks(topic)
+        self.stocks = stocks(topic, commonest)
         self.lexicon = lexicon()
 
     def sentence(self, subject: Phrase | None = None) -> Sentence:
@@ -33,6 +33,10 @@ class Composer:
             return Sentence(first._replace(front=meaning.SUBJECT), question=True)
         second = self.clause(pronoun(first.subject) if draw() < 0.5 else None)
         return Sentence(first, pick(draw, LINKS), second)
+
+    def short_sentence(self) -> Sentence:
+        """One clause, nothing embedded in it, in the usual order."""
+        return Sentence(self.clause(most=PLAIN))
 
     def clause(self, subject: Phrase | None = None, most: int = RELATED) -> Clause:
         """A clause about `subject`, or about anything."""

@@ -166,12 +166,14 @@ def lexicon() -> Lexicon:
 
 
 @cache
-def stocks(topic: int | None = None) -> Stocks:
-    """What to pick words from in a text on this topic, or on nothing in particular."""
+def stocks(topic: int | None = None, commonest: int | None = None) -> Stocks:
+    """What to pick words from in a text on this topic, or on nothing in particular; of each kind all words, or only so
+    many of the commonest."""
 
     def stock(words: Iterable[Word]) -> tuple[int, ...]:
         """Words of the topic rise in rank: a text on the sea has another commonest noun than one on the law."""
-        ranked = [(word.id, word.rank // 10 if word.topic == topic else word.rank) for word in words]
+        known = (word for word in words if commonest is None or word.rank < commonest)
+        ranked = [(word.id, word.rank // 10 if word.topic == topic else word.rank) for word in known]
         return zipf_stock(ranked, 10 * len(ranked))
 
     nouns, verbs = lexicon().of_kind("noun"), lexicon().of_kind("verb")

@@ -1,0 +1,222 @@
+"""How many sentences a second beam search decodes on a CPU, beside the other libraries on the same shape.
+
+    python benchmarks/decoding.py [--sentences 200] [--beam 5] [--rounds 5] [--threads 2] [key=value …]
+
+Models have random weights and the size of the preset `iwslt`, changed by the key=value words. Sentences have lengths
+like those of a translation corpus. Sorted by length, they form groups; every sentence of a group gets an output of the
+group's mean length, because no library may stop before or go on after it. So everyone does the same decoder steps,
+which is checked by counting them, with decoder layers of the same number of parameters. Everyone gets whole groups,
+sorted, and decodes at the batch size it is fastest with. Encoding is part of the time; text and tokenisers are not.
+
+A round lets everyone decode all sentences once, in an order drawn anew. Ratios are those of median times, with a
+bootstrap interval over rounds. What is not installed is left out, and named:
+
+    pip install --no-deps -r tests/peers/requirements.txt -r benchmarks/requirements.txt
+
+The goal: every scheme at least 1.5 times as fast as the fastest PyTorch peer, and within 5 % of each other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import random
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from decoding_peers import FIRST_WORD, NATIVE, PYTORCH, Group, Searcher, Tokens, batches, build_peer
+from lamina import Transformer
+from lamina.config import words_to_values
+from lamina.data.atomic import write_file
+from lamina.generate.options import GenerateOptions
+from lamina.generate.search import generate
+from lamina.model.options import ModelOptions
+from lamina.model.presets import preset
+from pairs import ENOUGH, Estimate, Numbers, counted, estimate
+
+SCHEMES = ("post-ln", "pre-ln", "b2t", "resi-dual")
+GROUPS = 5
+BOS, EOS = 1, 2
+GOAL, SPREAD = 1.5, 0.05
+
+
+class Lamina:
+    def __init__(self, options: ModelOptions, beam: int) -> None:
+        torch.manual_seed(1)
+        self.model: Any = Transformer.build(options).eval()
+        self.beam, self.decoder_layer = beam, self.model.decoder.layers[0]
+
+    def search(self, group: Group, batch_size: int) -> list[Tokens]:
+        limit = group.steps - 1  # the end comes on top
+        options = GenerateOptions(beam=self.beam, min_length=limit, max_length=limit, max_tokens=sys.maxsize)
+        outputs: list[Tokens] = []
+        for sources in batches(group, batch_size):
+            found = generate(self.model, [[*source, EOS] for source in sources], options, bos=BOS, eos=EOS)
+            outputs += [[*nbest[0].tokens, EOS] for nbest in found]
+        return outputs
+
+
+def random_groups(sentences: int, num_words: int) -> list[Group]:
+    """Lengths are log-normal, about 26 tokens on average."""
+    source = np.random.default_rng(1)
+    lengths = np.sort(np.clip(source.lognormal(3.1, 0.6, sentences), 1, 175).astype(int))[::-1]
+    return [
+        Group(
+            [source.integers(FIRST_WORD, num_words - 1, length).tolist() for length in part],
+            steps=max(2, round(part.mean())),
+        )
+        for part in np.array_split(lengths, min(GROUPS, sentences))
+    ]
+
+
+def build_all(options: ModelOptions, beam: int, wanted: Sequence[str]) -> tuple[dict[str, Searcher], dict[str, str]]:
+    """Everyone who is here, and why the others are not."""
+    searchers: dict[str, Searcher] = {
+        scheme: Lamina(options.model_copy(update={"residual": scheme}), beam) for scheme in SCHEMES
+    }
+    missing = {}
+    for name in wanted:
+        try:
+            searchers[name] = build_peer(name, options, beam)
+        except ImportError as error:
+            missing[name] = str(error)
+    return searchers, missing
+
+
+def check(searchers: dict[str, Searcher], group: Group) -> None:
+    """Layers of one size, as many steps, outputs of the length asked for; warms everyone up, too."""
+    calls: list[object] = []
+    sizes = {}
+    for name, searcher in searchers.items():
+        calls.clear()
+        layer = searcher.decoder_layer
+        hook = layer.register_forward_hook(lambda *_: calls.append(None)) if layer is not None else None
+        outputs = searcher.search(group, len(group.sources))
+        assert [len(output) for output in outputs] == [group.steps] * len(group.sources), f"{name}: lengths differ"
+        if layer is not None and hook is not None:
+            hook.remove()
+            sizes[name] = sum(parameter.numel() for parameter in layer.parameters())
+            assert len(calls) == group.steps, f"{name} made {len(calls)} steps instead of {group.steps}"
+    assert len(set(sizes.values())) == 1, f"decoder layers differ in size: {sizes}"
+
+
+def seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def best_batch_size(searcher: Searcher, group: Group) -> int:
+    """Of all of a group, a half and a quarter; the best of two tries each."""
+    sizes = sorted({-(-len(group.sources) // parts) for parts in (1, 2, 4)})
+    return min(sizes, key=lambda size: min(seconds(lambda: searcher.search(group, size)) for _ in range(2)))
+
+
+def measure(searchers: dict[str, Searcher], groups: list[Group], sizes: dict[str, int], rounds: int) -> Numbers:
+    """(rounds, searchers): the seconds everyone takes for all groups."""
+    order, shuffle = list(searchers), random.Random(1).shuffle
+    times: list[list[float]] = []
+    with suppress(KeyboardInterrupt):
+        for _ in counted(range(rounds), "rounds"):
+            shuffle(order)
+            taken = {
+                name: seconds(lambda name=name: [searchers[name].search(group, sizes[name]) for group in groups])
+                for name in order
+            }
+            times.append([taken[name] for name in searchers])
+    if not times:
+        sys.exit("interrupted before the first round was finished: nothing to report")
+    return np.array(times)
+
+
+def compare(times: Numbers, names: list[str]) -> dict[str, Any]:
+    """Everyone's speed relative to the fastest PyTorch peer and to CTranslate2, and the spread of the schemes."""
+    schemes = [at for at, name in enumerate(names) if name in SCHEMES]
+    found: dict[str, Any] = {
+        "spread": estimate(times, lambda medians: medians[..., schemes].max(-1) / medians[..., schemes].min(-1) - 1)
+    }
+    for reference, members in (("PyTorch", PYTORCH), ("native", NATIVE)):
+        others = [at for at, name in enumerate(names) if name in members]
+        if others:
+            found[reference] = {name: _speed(times, at, others) for at, name in enumerate(names)}
+    return found
+
+
+def _speed(times: Numbers, at: int, others: list[int]) -> Estimate:
+    """Times as fast as the fastest of the others."""
+    return estimate(times, lambda medians: medians[..., others].min(-1) / medians[..., at])
+
+
+def show(names: list[str], sizes: dict[str, int], rates: Numbers, found: dict[str, Any], rounds: int) -> None:
+    table = Table("", "batch", "sentences/s", "× fastest PyTorch peer", "× CTranslate2", title="beam search on a CPU")
+    for at, name in enumerate(names):
+        ratios = [str(found[reference][name]) if reference in found else "–" for reference in ("PyTorch", "native")]
+        label = f"lamina {name}" if name in SCHEMES else name
+        table.add_row(label, str(sizes[name]), f"{rates[at]:.2f}", *ratios)
+    console = Console()
+    console.print(table)
+    spread: Estimate = found["spread"]
+    console.print(f"spread of the schemes: {spread}; at most {SPREAD} is {_verdict(spread.value <= SPREAD)}")
+    if "PyTorch" in found:
+        slowest = min(found["PyTorch"][scheme].value for scheme in SCHEMES)
+        console.print(f"slowest scheme, × fastest PyTorch peer: {slowest:.3f}; {GOAL} is {_verdict(slowest >= GOAL)}")
+    if rounds < ENOUGH:
+        console.print(f"{rounds} rounds: too few to quote; use --rounds {ENOUGH}")
+
+
+def _verdict(met: bool) -> str:
+    return "met" if met else "not met"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("changes", nargs="*", help="options of the model that differ from the preset, as key=value")
+    parser.add_argument("--sentences", type=int, default=200)
+    parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--peers", default=",".join(PYTORCH | NATIVE), help="separated by commas; all by default")
+    parser.add_argument("--output", help="a JSON file for all that was measured")
+    given = parser.parse_args()
+
+    torch.set_num_threads(given.threads)
+    logging.disable(logging.INFO)
+    warnings.simplefilter("ignore")  # peers on a newer torch than they know
+    changes = words_to_values(given.changes)
+    options = preset("iwslt", **changes)
+    groups = random_groups(given.sentences, options.vocab_size)
+    searchers, missing = build_all(options, given.beam, [name for name in given.peers.split(",") if name])
+    for name, reason in missing.items():
+        print(f"without {name}: {reason}")
+    middle = groups[len(groups) // 2]
+    check(searchers, middle)
+    sizes = {name: best_batch_size(searcher, middle) for name, searcher in searchers.items()}
+    times = measure(searchers, groups, sizes, given.rounds)
+    names = list(searchers)
+    rates = given.sentences / np.median(times, axis=0)
+    found = compare(times, names)
+    show(names, sizes, rates, found, len(times))
+    if given.output:
+        settings = {"sentences": given.sentences, "beam": given.beam, "threads": given.threads, "changes": changes}
+        result = {
+            "settings": settings | {"steps": [group.steps for group in groups], "batch_sizes": sizes},
+            "missing": missing,
+            "sentences_per_second": dict(zip(names, rates.tolist(), strict=True)),
+            **found,
+            "seconds": dict(zip(names, times.T.tolist(), strict=True)),
+        }
+        write_file(given.output, json.dumps(result, indent=1, default=Estimate.to_json).encode())
+
+
+if __name__ == "__main__":
+    main()

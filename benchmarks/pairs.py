@@ -1,0 +1,63 @@
+"""What repeated measurements say together: a statistic of their medians, and how sure it is.
+
+A round measures everything once, one thing right after the other, so that whatever slows the machine slows all of it.
+Rounds are drawn again with replacement, always whole: the interval knows what the measurements of a round share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+
+Item = TypeVar("Item")
+Numbers = NDArray[np.float64]
+
+ENOUGH = 30  # rounds, below which an interval is too wide and too uncertain itself to quote
+RESAMPLES = 10_000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def reaches(self, bound: float) -> bool:
+        """Whether the interval reaches down to the bound."""
+        return self.low <= bound
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f}  ({self.low:.3f} – {self.high:.3f})"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def estimate(
+    rounds: Sequence[Sequence[float]] | Numbers,
+    statistic: Callable[[Numbers], Numbers],
+    centre: Callable[..., Numbers] = np.median,
+) -> Estimate:
+    """The statistic of the columns' centres. `rounds` is (rounds, columns); a statistic maps (…, columns) to (…)."""
+    measured = np.asarray(rounds, np.float64)
+    drawn = np.random.default_rng(0).integers(len(measured), size=(RESAMPLES, len(measured)))
+    low, high = np.percentile(statistic(centre(measured[drawn], axis=1)), [2.5, 97.5])
+    return Estimate(float(statistic(centre(measured, axis=0))), float(low), float(high))
+
+
+def ratio_of_medians(pairs: Sequence[tuple[float, float]]) -> Estimate:
+    """How many times as much the first of each pair is as the second."""
+    return estimate(pairs, lambda medians: medians[..., 0] / medians[..., 1])
+
+
+def counted(items: Sequence[Item], what: str) -> Iterable[Item]:
+    """The items, with a bar that is drawn once a second only, so as not to disturb what is measured."""
+    return track(items, what, console=Console(stderr=True), transient=True, refresh_per_second=1)

@@ -1,0 +1,119 @@
+"""The grid that calibrates verdicts: what failing means, and that thresholds are judged on cells they have not seen."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from lamina import residual
+from lamina.diagnose.results import Diagnosis, Measure, Series
+from lamina.diagnose.thresholds import VerdictOptions
+from lamina.studies import calibration
+from lamina.studies.calibration_score import Cell, Outcome, calibrate, choose, failures, score
+
+
+def outcome(nll: float | None) -> Outcome:
+    return Outcome("finished", "", nll, 5.0, 1.0)
+
+
+def test_a_run_that_learns_less_than_half_of_the_best_has_failed() -> None:
+    found = failures(
+        {
+            Cell("good", 6, 1e-3, 1): outcome(3.0),
+            Cell("fair", 6, 1e-3, 1): outcome(3.9),
+            Cell("slow", 6, 1e-3, 1): outcome(4.1),
+            Cell("flat", 6, 1e-3, 1): outcome(5.2),
+            Cell("gone", 6, 1e-3, 1): outcome(None),
+            Cell("good", 6, 1e-2, 1): outcome(4.95),  # the best of its depth and rate: nothing was decided there
+            Cell("flat", 6, 1e-2, 1): outcome(5.0),
+        }
+    )
+    assert {cell.scheme: failed for cell, failed in found.items()} == {
+        "good": False,
+        "fair": False,
+        "slow": True,
+        "flat": True,
+        "gone": True,
+    }
+    assert all(cell.rate == 1e-3 for cell in found)
+
+
+def test_scores_count_hits_misses_and_false_alarms() -> None:
+    cells = [Cell(str(number), 1, 1.0, 1) for number in range(4)]
+    expected = dict(zip(cells, (True, True, False, False), strict=True))
+    failed = dict(zip(cells, (True, False, True, False), strict=True))
+    found = score(expected, failed, cells)
+    assert (found.hits, found.misses, found.false_alarms, found.total) == (2, 1, 1, 4)
+    assert found.rate == 0.5
+    assert math.isnan(score(expected, failed, []).rate)
+
+
+def test_thresholds_are_those_that_hit_most_and_stay_where_nothing_is_gained() -> None:
+    cells = [Cell(str(number), 1, 1.0, 1) for number in range(4)]
+    shares = {cell: (share, 0.5) for cell, share in zip(cells, (0.01, 0.5, 0.6, 0.9), strict=True)}
+    vanishing, amplification = choose(shares, dict(zip(cells, (True, True, False, False), strict=True)), cells)
+    assert 0.5 < vanishing < 0.6
+    assert amplification == VerdictOptions().amplification_failure
+    kept, _ = choose(shares, dict(zip(cells, (True, False, False, False), strict=True)), cells)
+    assert kept == VerdictOptions().vanishing_failure
+
+
+def diagnosis(share: float) -> Diagnosis:
+    line = Series(label="decoder outer", x=(1, 2), y=(share, 1.0))
+    measure = Measure(key="gradient-by-layer", title="", formula="", source="", look_for="", measured=(line,))
+    return Diagnosis(name="", model="", measures=(measure,))
+
+
+def test_hits_are_counted_on_the_other_half() -> None:
+    cells = [Cell(f"scheme{number}", 6, 1e-3, 1) for number in range(40)]
+    bad = {cell: number % 3 == 0 for number, cell in enumerate(cells)}
+    outcomes = {cell: outcome(5.0 if bad[cell] else 3.0) for cell in cells}
+    found = calibrate(outcomes, {cell: diagnosis(0.2 if bad[cell] else 0.8) for cell in cells})
+    first, second = ([cell for cell in cells if cell.half == half] for half in (0, 1))
+    assert first
+    assert second
+    assert 0.2 < found.vanishing < 0.8
+    assert (found.chosen_on.total, found.held_out.total) == (len(first), len(second))
+    assert found.held_out.hits == len(second), "vanishing tells them apart"
+    assert found.majority_held_out.hits == sum(not bad[cell] for cell in second)
+    assert found.defaults_held_out.misses == sum(bad[cell] for cell in second), "0.2 is only a warning"
+    text = found.markdown()
+    assert text.count("| scheme") == 41, "a heading and a row for every cell"
+    json.dumps(found.numbers())
+
+
+def test_seeds_of_a_cell_stay_together_and_halves_are_even() -> None:
+    cells = calibration.grid(seeds=2)
+    assert len(set(cells)) == len(cells)
+    assert all(cell.half == Cell(cell.scheme, cell.depth, cell.rate, 3 - cell.seed).half for cell in cells)
+    assert 0.3 < sum(cell.half for cell in cells) / len(cells) < 0.7
+    for cell in cells:
+        for scheme in cell.scheme.split("/"):
+            assert scheme in residual.names()
+
+
+@pytest.mark.slow
+def test_a_small_grid_from_end_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(calibration, "SCHEMES", ("pre-ln", "post-ln/pre-ln"))
+    monkeypatch.setattr(calibration, "DEPTHS", (2,))
+    monkeypatch.setattr(calibration, "RATES", (1e-2,))
+    monkeypatch.setattr(calibration, "SENTENCES", {"train": 400, "valid": 20})
+    monkeypatch.setattr(calibration, "run_grid", run_here)
+    calibration.main(["--folder", str(tmp_path), "--steps", "40"])
+    assert "| pre-ln | 2 | 0.01 |" in capsys.readouterr().out
+    assert {file.stem for file in (tmp_path / "outcomes").iterdir()} == {"pre-ln-2-0.01-1", "post-ln+pre-ln-2-0.01-1"}
+    assert not (tmp_path / "runs" / "pre-ln-2-0.01-1").exists()
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "diagnoses").iterdir()}
+    calibration.main(["--folder", str(tmp_path), "--score-only"])
+    assert {file: file.stat().st_mtime_ns for file in before} == before, "nothing is measured twice"
+
+
+def run_here(folder: Path, cells: list[Cell], *, steps: int, workers: int) -> None:
+    """Without processes of its own, which would not see the changed grid."""
+    for cell in cells:
+        calibration.train_cell(folder, cell, steps)

@@ -1,0 +1,75 @@
+"""The sentences of a comparison follow from its runs: doctored runs, other sentences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lamina.diagnose.results import Diagnosis, Measure
+from lamina.report.comparison import RunStory
+from lamina.studies.findings import best_run, findings
+
+
+def story(scheme: str, loss: float, *, depth: str = "12-12", state: str = "finished", share: float = 1.0) -> RunStory:
+    blank = Measure(key="gradient-by-layer", title="", formula="", source="", look_for="")
+    facts = {"encoder outer first/last": 1.0, "decoder outer first/last": share}
+    start = Diagnosis(name=scheme, model="", measures=(blank.model_copy(update={"facts": facts}),))
+    curves = {"validation loss": [(100, loss + 1), (200, loss)]}
+    return RunStory(f"{scheme}-{depth}", scheme, depth, 1, state, curves=curves, seconds=10 * loss, start=start)
+
+
+RUNS = [story("post-ln", 5.5, state="failed", share=0.031), story("b2t", 1.5, share=0.9), story("pre-ln", 1.8)]
+
+
+def test_who_fails_why_and_what_to_use() -> None:
+    who, why, what = findings(RUNS)
+    assert "post-ln fails (validation loss 5.50)" in who
+    assert "b2t 1.50, pre-ln 1.80" in who
+    assert "0.031 of the last layer's in post-ln, and 0.9 in b2t" in why
+    assert what == "Best here: b2t, validation loss 1.50, at 1.00 times the time of the fastest."
+
+
+def test_doctored_runs_change_the_verdict() -> None:
+    doctored = [story("post-ln", 1.2), story("b2t", 5.0, state="failed", share=0.001), story("pre-ln", 1.3)]
+    who, why, what = findings(doctored)
+    assert "b2t fails (validation loss 5.00)" in who
+    assert "0.001 of the last layer's in b2t, and 1 in post-ln" in why
+    assert what.startswith("Best here: post-ln, validation loss 1.20")
+
+
+def test_one_that_lags_is_told_from_one_that_fails() -> None:
+    who = findings([story("post-ln", 3.5), story("b2t", 1.5), story("pre-ln", 1.8)])[0]
+    assert "post-ln lags (validation loss 3.50)" in who
+    assert "pre-ln lags" not in who
+
+
+def test_all_train() -> None:
+    who = findings([story("post-ln", 1.52), story("b2t", 1.5)])[0]
+    assert who == "At depth 12-12 all schemes train: validation losses from 1.50 (b2t) to 1.52 (post-ln)."
+
+
+def test_none_trains() -> None:
+    who = findings([story("post-ln", 5.5, state="failed"), story("b2t", 5.4, state="failed")])[0]
+    assert who.startswith("At depth 12-12 no scheme trains: post-ln fails")
+
+
+def test_some_seeds_fail() -> None:
+    runs = [story("post-ln", 5.5, state="failed"), story("post-ln", 2.0), story("b2t", 1.5)]
+    assert "post-ln fails in 1 of 2 runs (validation loss 3.75)" in findings(runs)[0]
+
+
+def test_the_deepest_models_count() -> None:
+    runs = [*RUNS, *(replace(run, depth="6-6", state="finished") for run in RUNS)]
+    assert "At depth 12-12" in findings(runs)[0]
+
+
+def test_nothing_is_said_of_runs_that_tell_nothing() -> None:
+    assert findings([]) == []
+    assert findings([replace(RUNS[0], curves={})]) == []
+    assert len(findings([replace(run, start=None) for run in RUNS])) == 2
+
+
+def test_the_best_run_has_finished() -> None:
+    best = best_run(RUNS)
+    assert best is not None
+    assert best.scheme == "b2t"
+    assert best_run([RUNS[0]]) is None
