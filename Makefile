@@ -24,8 +24,8 @@ check: $(VENV)/.dev
 test-slow: $(VENV)/.peers
 	$(PYTEST) -m "slow or distributed or faults or peers or browser or documented"
 
-bench: $(VENV)/.dev
-	for program in benchmarks/*.py; do $(BIN)/python $$program || exit 1; done
+bench: $(VENV)/.bench
+	for program in benchmarks/*.py; do PYTHONPATH=$(VENV)/bench $(BIN)/python $$program || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist lamina-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -42,4 +42,9 @@ $(VENV)/.dev: $(VENV)/.lamina
 
 $(VENV)/.peers: $(VENV)/.dev tests/peers/requirements.txt
 	$(INSTALL) --no-deps -r tests/peers/requirements.txt
+	touch $@
+
+# In a folder of their own: torchscale would take fairseq for usable. What does not install is left out of the comparison.
+$(VENV)/.bench: $(VENV)/.peers benchmarks/requirements.txt
+	-grep -v '^#' benchmarks/requirements.txt | xargs -n 1 $(INSTALL) --no-deps --target $(VENV)/bench
 	touch $@

@@ -9,9 +9,7 @@ which is checked by counting them, with decoder layers of the same number of par
 sorted, and decodes at the batch size it is fastest with. Encoding is part of the time; text and tokenisers are not.
 
 A round lets everyone decode all sentences once, in an order drawn anew. Ratios are those of median times, with a
-bootstrap interval over rounds. What is not installed is left out, and named:
-
-    pip install --no-deps -r tests/peers/requirements.txt -r benchmarks/requirements.txt
+bootstrap interval over rounds. What is not installed is left out, and named; `make bench` installs what it can.
 
 The goal: every scheme at least 1.5 times as fast as the fastest PyTorch peer, and within 5 % of each other.
 """
@@ -20,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import random
 import sys
 import time
@@ -190,7 +187,6 @@ def main() -> None:
     given = parser.parse_args()
 
     torch.set_num_threads(given.threads)
-    logging.disable(logging.INFO)
     warnings.simplefilter("ignore")  # peers on a newer torch than they know
     changes = words_to_values(given.changes)
     options = preset("iwslt", **changes)

@@ -6,6 +6,7 @@ ask for half a data-science kit, are imported past what decoding does not need (
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from importlib import import_module
 from typing import NamedTuple, Protocol
@@ -50,7 +51,11 @@ def build_peer(name: str, options: ModelOptions, beam: int) -> Searcher:
     """Raises ImportError where the peer is missing."""
     module = import_module(f"{__name__}.{(PYTORCH | NATIVE)[name]}")
     torch.manual_seed(1)
-    return module.build(options, beam)
+    logging.disable(logging.INFO)
+    try:
+        return module.build(options, beam)
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def batches(group: Group, batch_size: int) -> Iterator[list[Tokens]]:

@@ -7,7 +7,6 @@ import, every dataclass can be.
 from __future__ import annotations
 
 import dataclasses
-import logging
 from argparse import Namespace
 from functools import partial
 from types import SimpleNamespace
@@ -27,7 +26,6 @@ class Fairseq:
             from fairseq.data import Dictionary
             from fairseq.models.transformer import TransformerModel
             from fairseq.sequence_generator import SequenceGenerator
-        logging.getLogger("fairseq").setLevel(logging.WARNING)
 
         self.words = Dictionary()
         for word in range(len(self.words), pair(options.vocab_size)[1]):

@@ -11,7 +11,7 @@ import pytest
 from lamina import residual
 from lamina.diagnose.results import Diagnosis, Measure, Series
 from lamina.diagnose.thresholds import VerdictOptions
-from lamina.studies import calibration
+from lamina.studies import calibration, calibration_score
 from lamina.studies.calibration_score import Cell, Outcome, calibrate, choose, failures, score
 
 
@@ -104,6 +104,7 @@ def test_a_small_grid_from_end_to_end(
     monkeypatch.setattr(calibration, "RATES", (1e-2,))
     monkeypatch.setattr(calibration, "SENTENCES", {"train": 400, "valid": 20})
     monkeypatch.setattr(calibration, "run_grid", run_here)
+    monkeypatch.setattr(calibration_score, "LEARNT", -math.inf)  # so small a run learns nothing
     calibration.main(["--folder", str(tmp_path), "--steps", "40"])
     assert "| pre-ln | 2 | 0.01 |" in capsys.readouterr().out
     assert {file.stem for file in (tmp_path / "outcomes").iterdir()} == {"pre-ln-2-0.01-1", "post-ln+pre-ln-2-0.01-1"}
@@ -115,5 +116,6 @@ def test_a_small_grid_from_end_to_end(
 
 def run_here(folder: Path, cells: list[Cell], *, steps: int, workers: int) -> None:
     """Without processes of its own, which would not see the changed grid."""
+    calibration._store(folder)
     for cell in cells:
         calibration.train_cell(folder, cell, steps)

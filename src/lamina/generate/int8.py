@@ -1,6 +1,7 @@
 """Weights in int8, for decoding on a CPU: torch's dynamic quantisation of linear layers and of the output table.
 
-Weights are rounded to 8 bits when the model is made, activations when they come; sums stay in full precision.
+Weights are rounded to 8 bits when the model is made, each row of a matrix with a scale of its own; activations when
+they come. Sums stay in full precision.
 """
 
 from __future__ import annotations
@@ -27,9 +28,8 @@ def quantise(model: AnyTransformer) -> AnyTransformer:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*deprecated")  # torch means to move this to another package
-            return torch.ao.quantization.quantize_dynamic(  # type: ignore[no-untyped-call]
-                small, {nn.Linear}, dtype=torch.qint8, inplace=True
-            )
+            per_row = {nn.Linear: torch.ao.quantization.per_channel_dynamic_qconfig}
+            return torch.ao.quantization.quantize_dynamic(small, per_row, inplace=True)  # type: ignore[no-untyped-call]
     except (AttributeError, NotImplementedError, RuntimeError) as error:
         raise UserError(
             f"this build of torch has no int8 linear layers for this processor ({error}); decode without int8, or "

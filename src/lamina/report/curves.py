@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 3.4, 2.3  # inches: a column of a paper
 MOST_MARKERS = 40
-TINY = np.finfo(float).tiny
+FARTHEST = 1e150  # beyond it the arithmetic of axes overflows
 
 
 @dataclass(frozen=True)
@@ -169,14 +169,14 @@ def _heights(lines: Iterable[Line], log: bool) -> Iterable[Sequence[float]]:
 def _limits(values: Iterable[Sequence[float]], log: bool, margin: float, zero: bool = False) -> tuple[float, float]:
     """The ends of an axis; with `zero` it starts there if the values come near."""
     found = np.array([value for each in values for value in each], dtype=float)
-    found = found[np.isfinite(found) & ((found > TINY) if log else True)]
+    found = found[np.isfinite(found) & ((found > 1 / FARTHEST) if log else True)].clip(-FARTHEST, FARTHEST)
     if not found.size:
         return (0.1, 10.0) if log else (0.0, 1.0)
     low, high = float(found.min()), float(found.max())
     if log:
         low, high = math.log10(low), math.log10(high)
         room = margin * (high - low) if high - low > 0.1 else 0.3
-        return 10.0 ** max(low - room, -300), 10.0 ** min(high + room, 300)
+        return 10.0 ** (low - room), 10.0 ** (high + room)
     # What hardly varies must not look as if it did.
     least = 0.3 * abs(high) or 1.0
     room = margin * (high - low) + max(0.0, least - (high - low)) / 2

@@ -6,6 +6,7 @@ and a while in which every process has all weights at hand.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal
@@ -55,6 +56,8 @@ class Slices(Parallel):
     """
 
     def __init__(self, model: Transformer, world: World) -> None:
+        # Layers may hand on a view of the stream: nothing is ever done to the stream in place.
+        warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
         mesh = init_device_mesh(world.device.type, (world.size,))
         self._layers = [fully_shard(layer, mesh=mesh) for stack in model.stacks() for layer in stack.layers]
         self._root = fully_shard(model, mesh=mesh)  # tables, heads, what schemes keep beside layers

@@ -22,6 +22,7 @@ from torch.optim import Adam, Optimizer
 from lamina.diagnose.matrices import NamedMatrix
 from lamina.diagnose.measure.reading import NotMeasurable
 from lamina.diagnose.results import Measure, Series
+from lamina.diagnose.seeing import norm_of
 
 DEVIATIONS = (0.0, 1e-8, 2e-8, 5e-8, 1e-7)
 MEASURE = Measure(
@@ -89,35 +90,25 @@ def simulate(
 def take(optimiser: Optimizer, matrices: Sequence[NamedMatrix]) -> Measure:
     """κ of the step that an optimiser has just made, by stack and layer."""
     groups = {parameter: group for group in optimiser.param_groups for parameter in group["params"]}
-    trained = [matrix for matrix in matrices if matrix.parameter in groups]
-    found = [(matrix, sensitivity(optimiser, groups[matrix.parameter], matrix)) for matrix in trained]
-    known = [(matrix, each) for matrix, each in found if each is not None]
-    if not known:
+    squares, still, largest = [], [], 0.0
+    for matrix in matrices:
+        group = groups.get(matrix.parameter)
+        found = None if group is None else sensitivity(optimiser, group, matrix)
+        if group is not None and found is not None:
+            squares.append((matrix, norm_of(found).item() ** 2))
+            still.append((matrix, found.numel() * _without_gradient(group) ** 2))
+            largest = max(largest, found.abs().max().item())
+    if not squares:
         raise NotMeasurable(f"{type(optimiser).__name__} is not Adam, or has made no step; the theorem is about Adam's")
-    squares = [(matrix, each.double().square().sum().item()) for matrix, each in known]
-    still = [(matrix, each.numel() * _without_gradient(groups[matrix.parameter]) ** 2) for matrix, each in known]
-    facts = {
-        "κ": sum(square for _, square in squares) ** 0.5,
-        "operator norm": max(each.abs().max().item() for _, each in known),
-    }
+    facts = {"κ": sum(square for _, square in squares) ** 0.5, "operator norm": largest}
     return MEASURE.model_copy(
         update={"measured": _lines(squares), "theory": _lines(still, " without gradient"), "facts": facts}
     )
 
 
-def squared_condition(
-    optimiser: Optimizer, group: Mapping[str, Any], matrix: NamedMatrix, scale: float = 1.0
-) -> Tensor | None:
-    """κ² of one matrix for the step just made; None where the theorem says nothing."""
-    found = sensitivity(optimiser, group, matrix, scale)
-    return None if found is None else found.square().sum()
-
-
 @torch.no_grad()
-def sensitivity(
-    optimiser: Optimizer, group: Mapping[str, Any], matrix: NamedMatrix, scale: float = 1.0
-) -> Tensor | None:
-    """∂u/∂g of one matrix for the step just made, while its gradient, `scale` times too large, is still there.
+def sensitivity(optimiser: Optimizer, group: Mapping[str, Any], matrix: NamedMatrix) -> Tensor | None:
+    """∂u/∂g of one matrix for the step just made, while its gradient is still there.
 
     Without a gradient it is that of a next step whose gradient is zero. None if the optimiser is not Adam, or has made
     no step; with amsgrad the second moment is a maximum, which the theorem does not know.
@@ -131,7 +122,7 @@ def sensitivity(
     if matrix.parameter.grad is None:
         zero = torch.zeros_like(first)
         return rule.sensitivity(zero, *rule.moments(zero, first, second), state["step"] + 1)
-    gradient = matrix.of(matrix.parameter.grad) / scale
+    gradient = matrix.of(matrix.parameter.grad)
     if not group["decoupled_weight_decay"]:
         gradient = gradient + group["weight_decay"] * weight
     return rule.sensitivity(gradient, first, second, state["step"])

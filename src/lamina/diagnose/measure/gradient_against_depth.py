@@ -18,6 +18,7 @@ from lamina.diagnose.measure.line import fit_logarithms, ratio
 from lamina.diagnose.measure.reading import NotMeasurable, placement_of
 from lamina.diagnose.record import Record
 from lamina.diagnose.results import Measure, Series
+from lamina.diagnose.seeing import norm_of
 
 Factory = Callable[[int, int | None], nn.Module]
 """A new model from a seed and a number of layers; None stands for the model's own."""
@@ -63,7 +64,7 @@ def last_gradient(records: Sequence[Record]) -> float:
     outer = [name for name in gradients if name.kind == "outer" and name.layer is not None]
     if not outer:
         raise NotMeasurable("no feed-forward matrix was recognised")
-    return gradients[outer[-1]].double().norm().item()
+    return norm_of(gradients[outer[-1]]).item()
 
 
 def _conclude(measure: Measure, placement: str | None) -> Measure:

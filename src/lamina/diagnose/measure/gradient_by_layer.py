@@ -19,6 +19,7 @@ from lamina.diagnose.measure.line import fit_exponential, ratio
 from lamina.diagnose.measure.reading import NotMeasurable, placement_of
 from lamina.diagnose.record import MatrixName, Record, StackRecord
 from lamina.diagnose.results import Measure, Series
+from lamina.diagnose.seeing import norm_of
 
 MEASURE = Measure(
     key="gradient-by-layer",
@@ -79,7 +80,7 @@ def norms_by_layer(gradients: Mapping[MatrixName, Tensor]) -> dict[tuple[str, st
     squares: dict[tuple[str, str], dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for name, gradient in gradients.items():
         if name.layer is not None:
-            squares[name.stack, name.kind][name.layer] += torch.linalg.vector_norm(gradient.float()).item() ** 2
+            squares[name.stack, name.kind][name.layer] += norm_of(gradient).item() ** 2
     if not squares:
         raise NotMeasurable("no weight matrix belongs to a layer")
     return {key: {layer: layers[layer] ** 0.5 for layer in sorted(layers)} for key, layers in squares.items()}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import hypot
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from lamina.diagnose.measure.reading import NotMeasurable
 from lamina.diagnose.own import own_stacks, stack_name
 from lamina.diagnose.passes import Pass
 from lamina.diagnose.results import Measure, Series
+from lamina.diagnose.seeing import norm_of
 from lamina.model.stack import Stack
 
 MEASURE = Measure(
@@ -86,5 +88,5 @@ def _flat(nested: Sequence[Sequence[Tensor]]) -> list[Tensor]:
 
 
 def _line(label: str, gradients: Sequence[Sequence[Tensor]]) -> Series:
-    norms = [sum(each.double().square().sum().item() for each in matrices) ** 0.5 for matrices in gradients]
+    norms = [hypot(*(norm_of(each).item() for each in matrices)) for matrices in gradients]
     return Series(label=label, x=tuple(range(1, len(norms) + 1)), y=tuple(norms))

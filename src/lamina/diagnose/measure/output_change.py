@@ -20,6 +20,7 @@ from lamina.diagnose.measure.averaging import average
 from lamina.diagnose.measure.gradient_against_depth import Factory
 from lamina.diagnose.measure.line import fit
 from lamina.diagnose.results import Measure, Series
+from lamina.diagnose.seeing import norm_of
 from lamina.residual.base import Placement
 
 NOISE, RATE = 1e-4, 1e-6
@@ -88,7 +89,8 @@ def change(
         before, kept = output(model), [weight.clone() for weight in weights]
         try:
             move(model, weights)
-            return (output(model) - before).double().square().sum(-1).mean().item()
+            tokens = before.shape[:-1].numel()
+            return norm_of(output(model) - before).item() ** 2 / tokens
         finally:
             for weight, old in zip(weights, kept, strict=True):
                 weight.copy_(old)

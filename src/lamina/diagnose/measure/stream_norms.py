@@ -100,7 +100,7 @@ def _theory(stack: StackRecord) -> Iterator[Series]:
 def _facts(stack: StackRecord) -> Iterator[tuple[str, float]]:
     if stack.norms:
         size = squared_norms(stack, stack.norms[-1].input)
-        yield f"{stack.name} δ", (size > (1 + EPSILON) * size.mean()).double().mean().item()
+        yield f"{stack.name} δ", (size > (1 + EPSILON) * size.mean()).float().mean().item()
     if all(sublayer.branch is not None for sublayer in stack.sublayers):
         for kind in dict.fromkeys(sublayer.place.kind for sublayer in stack.sublayers):
             ratios = [
