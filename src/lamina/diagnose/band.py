@@ -25,9 +25,9 @@ class BandOptions(Options):
     """How many of the last sizes make the band."""
     least: int = Field(5, ge=3)
     """How many there must be before anything can lie outside."""
-    width: float = Field(6.0, gt=0)
-    """How far its edge is from the median, in robust standard deviations. Six: hundreds of matrices are looked at, and
-    none should leave by chance."""
+    width: float = Field(4.0, gt=0)
+    """How far its edge is from the median, in robust standard deviations. At four, small models that trained well never
+    left it, and one that was driven into divergence did."""
     factor: float = Field(1.5, gt=1)
     """How many times the median a size must be at least to count as outside."""
 

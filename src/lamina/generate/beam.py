@@ -75,12 +75,11 @@ class Beams:
         return parents, tokens
 
     def _candidates(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        normaliser = scores.logsumexp(-1, keepdim=True)  # of all words, whatever is forbidden next
         constrain(scores, self.history[..., : self.length], self.limits, self.options, self.eos)
         wanted = 2 * self.options.beam
         per_row = min(wanted, scores.shape[-1])
         best, words = scores.topk(per_row)  # (sentences, rows, per_row)
-        totals = (self.totals.unsqueeze(-1) + best - normaliser).flatten(1)
+        totals = (self.totals.unsqueeze(-1) + best).flatten(1)
         totals, places = totals.topk(min(wanted, totals.shape[1]))
         missing = wanted - totals.shape[1]  # in the first steps of a small vocabulary
         totals = F.pad(totals, (0, missing), value=-torch.inf)
@@ -120,7 +119,7 @@ class Beams:
         parts = (self.ended_scores, self.ended_totals, self.ended_lengths, self.ended_history)
         rows = zip(*(part[place, : self.options.nbest].tolist() for part in parts), strict=True)
         return [
-            Hypothesis(tokens[:length], score, total) for score, total, length, tokens in rows if score > -torch.inf
+            Hypothesis(tokens[:length], score, total) for score, total, length, tokens in rows if score != -torch.inf
         ]
 
     def keep(self, sentences: np.ndarray) -> None:

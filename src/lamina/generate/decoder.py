@@ -1,4 +1,4 @@
-"""A model as a search sees it: for every row the scores of the next word, whatever kind of model it is."""
+"""A model as a search sees it: for every row the log-probability of each next word, whatever kind of model it is."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from lamina.data.packed import PackedField, to_tensors
 from lamina.errors import UserError
 from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.model.heads import log_softmax
 from lamina.model.single_stack import SingleStack
 
 Model = EncoderDecoder | SingleStack
@@ -34,14 +34,14 @@ class Decoder:
             self._next = partial(self._next, memory=memory, memory_sequences=memory_sequences)
 
     def start(self) -> Tensor:
-        """Scores after the starts: (sentences, 1, vocabulary)."""
+        """Log-probabilities after the starts: (sentences, 1, vocabulary)."""
         scores = self._scores(self._ids(self._starts), self._starts.lengths)
         if not scores.isfinite().all():
             raise UserError("the model's scores are not finite numbers: it has diverged. Use an earlier checkpoint")
         return scores
 
     def step(self, parents: Tensor | None, tokens: Tensor) -> Tensor:
-        """Scores after the next tokens (sentences, rows): (sentences, rows, vocabulary).
+        """Log-probabilities after the next tokens (sentences, rows): (sentences, rows, vocabulary).
 
         Row i of a sentence goes on from what its row `parents[sentence, i]` was; without parents, from its own.
         """
@@ -50,8 +50,7 @@ class Decoder:
         return self._scores(tokens.flatten(), np.ones(tokens.numel(), np.int64))
 
     def _scores(self, ids: Tensor, lengths: np.ndarray) -> Tensor:
-        scores = self._next(ids, lengths)
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        scores = log_softmax(self._next(ids, lengths))
         return scores.view(self.cache.num_sentences, self.cache.width, -1)
 
     def _ids(self, packed: PackedField) -> Tensor:

@@ -35,10 +35,9 @@ def follow_paths(
     scores = decoder.start().repeat(1, width, 1)
     parents: Tensor | None = torch.zeros(len(limits), width, dtype=torch.int64, device=device)
     for length in range(room):
-        normaliser = scores.logsumexp(-1)
         constrain(scores, history[..., :length], limit, options, eos)
         tokens = choose(scores, sentences, length).masked_fill(ended, eos)
-        gained = scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) - normaliser
+        gained = scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
         totals = totals + gained.masked_fill(ended, 0.0)
         history[..., length] = tokens
         ended = ended | (tokens == eos)
@@ -46,7 +45,7 @@ def follow_paths(
         if done.any():
             for place in np.flatnonzero(done).tolist():
                 rows = zip(totals[place].tolist(), history[place].tolist(), strict=True)
-                yield int(sentences[place]), [_hypothesis(tokens, total, options, eos) for total, tokens in rows]
+                yield int(sentences[place]), [_hypothesis(path, total, options, eos) for total, path in rows]
             order = staying(done)
             if not len(order):
                 return

@@ -69,7 +69,7 @@ def simulate(
     deviations: Sequence[float] = DEVIATIONS,
     seed: int = 0,
 ) -> Measure:
-    """Figure 3: gradients drawn from N(0, σ²), κ by step, moments updated after measuring."""
+    """Figure 3: gradients drawn from N(0, σ²), κ of the update that each of them makes."""
     times = tuple(range(1, steps + 1))
     measured = []
     for deviation in deviations:
