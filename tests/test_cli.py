@@ -144,3 +144,19 @@ def test_diagnose_mistakes(words: list[str], message: str, tmp_path: Path) -> No
     assert failed.returncode == 2
     assert message in failed.stderr
     assert "Traceback" not in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["generate", "nowhere"], "nowhere: not a run folder"),
+        (["evaluate", "nowhere", "--beam", "4"], "nowhere: not a run folder"),
+        (["generate", "nowhere", "beam"], "'beam' is not of the form key=value"),
+        (["generate", "nowhere", "--beam", "0"], "Invalid value for '--beam'"),
+    ],
+)
+def test_generate_mistakes(words: list[str], message: str, tmp_path: Path) -> None:
+    failed = lamina(*words, cwd=tmp_path)
+    assert failed.returncode == 2
+    assert message in failed.stderr
+    assert "Traceback" not in failed.stderr

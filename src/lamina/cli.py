@@ -123,9 +123,7 @@ def evaluate(
     changes: Annotated[list[str] | None, typer.Argument(help="Options of generation, as key=value.")] = None,
     split: Annotated[str, typer.Option(help="The split to evaluate on.")] = "valid",
     checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = "best",
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Hypotheses kept by the search; as trained otherwise.")
-    ] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Hypotheses a search keeps; else the config decides.")] = None,
     int8: Annotated[bool, typer.Option("--int8", help="Use weights of 8 bits, on the CPU.")] = False,
 ) -> None:
     """Measure a trained model with the metrics of its task."""
@@ -147,9 +145,7 @@ def generate(
     to: Annotated[str | None, typer.Option(help="The language to translate into, where there are several.")] = None,
     score: Annotated[str | None, typer.Option(help="A file of targets to score instead of generating.")] = None,
     checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = "best",
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Hypotheses kept by the search; as trained otherwise.")
-    ] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Hypotheses a search keeps; else the config decides.")] = None,
     int8: Annotated[bool, typer.Option("--int8", help="Use weights of 8 bits, on the CPU.")] = False,
 ) -> None:
     """Translate, summarise or continue lines of text, or score given targets."""
@@ -166,7 +162,8 @@ def _load(path: str, checkpoint: str, changes: list[str] | None, beam: int | Non
     from lamina.config import words_to_values
     from lamina.train.run import load
 
-    run = load(path, checkpoint, **words_to_values(changes or []) | ({} if beam is None else {"beam": beam}))
+    generation = words_to_values(changes or []) | ({} if beam is None else {"beam": beam})
+    run = load(path, checkpoint, generation=generation)
     return run.quantise() if int8 else run
 
 

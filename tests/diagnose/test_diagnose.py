@@ -94,6 +94,14 @@ def test_nothing_of_the_user_s_is_changed() -> None:
     assert all(one.grad is two for one, two in zip(model.parameters(), gradients, strict=True))
 
 
+@pytest.mark.parametrize("subject", [encoder(), lambda: encoder()])
+def test_the_same_numbers_come_again_and_the_random_state_is_kept(subject: Any) -> None:
+    state = torch.get_rng_state()
+    first, second = (lamina.diagnose(subject, X, seeds=2).diagnosis for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert same(first.model_copy(update={"seconds": 0.0}), second.model_copy(update={"seconds": 0.0}))
+
+
 def test_the_room_and_the_function_share_a_name() -> None:
     import lamina.diagnose.results
 

@@ -88,6 +88,8 @@ def test_deep_post_ln_amplifies_and_deep_pre_ln_collapses() -> None:
     assert amplified.severity == "failure"
     assert "admin" in amplified.advice
     assert verdict(pre, "amplification", "decoder").severity == "fine"
+    dual = judge(measured("resi-dual", 18), schemes=["resi-dual"])
+    assert all(each.kind != "amplification" for each in dual), "Liu's theorem is about a single stream"
     collapsed = verdict(pre, "collapse", "encoder")
     assert collapsed.severity == "warning", "it trains all the same"
     assert "from sub-layer" in collapsed.sentence

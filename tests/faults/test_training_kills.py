@@ -47,11 +47,11 @@ threads = 1
 
 NURSERY = """
 import os, sys
-import torch
+import tokenizers, torch, torch._dynamo  # all that a run imports on its way: once, and then each run is forked
 from lamina.train.runs import read_config, train
 
 torch.set_num_threads(1)
-for line in sys.stdin:  # torch is imported once, then each run is forked
+for line in sys.stdin:
     config, folder = line.split()
     child = os.fork()
     if child == 0:

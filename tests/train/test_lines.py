@@ -70,6 +70,7 @@ def test_scores_of_given_targets(run: str, tmp_path: Path) -> None:
         (["baem=3"], "did you mean 'beam'"),
         (["--to", "tuvo"], "no choice of target language"),
         (["--input", "missing.txt"], "missing.txt: no such file"),
+        (["--input", __file__, "--output", __file__], "test_lines.py: is read from, so it cannot be written to"),
     ],
 )
 def test_mistakes(run: str, words: list[str], message: str) -> None:

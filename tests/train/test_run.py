@@ -117,7 +117,7 @@ def test_a_task_without_text_says_so(folder: Path) -> None:
 def test_evaluation_searches_as_asked(folder: Path, translator: Run) -> None:
     path = trained_run("translation", folder)
     for options in ({"beam": 1}, {"method": "greedy"}):
-        run = lamina.load(path, "latest", **options)
+        run = lamina.load(path, "latest", generation=options)
         hypotheses = [outputs[0].text for outputs in run.stream(sources(run))]
         assert hypotheses == translator.generate(sources(run), method="greedy")
     assert {"bleu", "nll"} <= set(run.evaluate().scores["valid"])

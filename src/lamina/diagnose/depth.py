@@ -13,12 +13,13 @@ from torch import Tensor, nn
 
 from lamina.diagnose.layers import find_layers
 from lamina.diagnose.measure import NotMeasurable, gradient_against_depth, output_change
-from lamina.diagnose.measure.reading import placement_of, positions
+from lamina.diagnose.measure.reading import positions
 from lamina.diagnose.own import own_stacks
 from lamina.diagnose.passes import Pass, record_pass, recording
 from lamina.diagnose.record import Record
 from lamina.diagnose.results import Measure, Skipped
 from lamina.diagnose.subject import Subject
+from lamina.residual.base import Placement
 
 SEEDS = (1, 2)
 OUTPUT_DEPTHS = (2, 4, 8, 16)
@@ -28,35 +29,30 @@ NEEDS_FACTORY = (
 )
 
 
-def measure_depth(subject: Subject, record: Record) -> tuple[list[Measure], list[Skipped]]:
-    """`record` is one of the subject's own depth."""
-    keys = (gradient_against_depth.MEASURE.key, output_change.MEASURE.key)
-    if subject.factory is None or not subject.any_depth:
-        return [], [Skipped(key=key, reason=NEEDS_FACTORY) for key in keys]
+def measure_depth(
+    subject: Subject, sublayers_per_layer: int, placement: Placement | None
+) -> tuple[list[Measure], list[Skipped]]:
+    """The last two tell of the subject's first stack."""
     factory, run = subject.factory, subject.passes[0]
-    stack = record.stacks[0]
+    if factory is None or not subject.any_depth:
+        keys = (gradient_against_depth.MEASURE.key, output_change.MEASURE.key)
+        return [], [Skipped(key=key, reason=NEEDS_FACTORY) for key in keys]
     measures, skipped = [], []
-    for key, measure in zip(
-        keys,
-        (
-            partial(gradient_against_depth.against_depth, factory, partial(_records, run), SEEDS),
-            partial(
-                output_change.against_depth,
-                factory,
-                partial(_first_output, run),
-                _first_matrices,
-                SEEDS,
-                OUTPUT_DEPTHS,
-                sublayers_per_layer=len(stack.sublayers) // stack.num_layers,
-                placement=placement_of(stack),
-            ),
-        ),
-        strict=True,
-    ):
-        try:
-            measures.append(measure())
-        except NotMeasurable as reason:
-            skipped.append(Skipped(key=key, reason=str(reason)))
+    try:
+        measures.append(gradient_against_depth.against_depth(factory, partial(_records, run), SEEDS))
+    except NotMeasurable as reason:  # no feed-forward matrix is known
+        skipped.append(Skipped(key=gradient_against_depth.MEASURE.key, reason=str(reason)))
+    measures.append(
+        output_change.against_depth(
+            factory,
+            partial(_first_output, run),
+            _first_matrices,
+            SEEDS,
+            OUTPUT_DEPTHS,
+            sublayers_per_layer=sublayers_per_layer,
+            placement=placement,
+        )
+    )
     return measures, skipped
 
 

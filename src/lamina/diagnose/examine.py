@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -11,12 +12,28 @@ from torch import nn
 from lamina.data.progress import Progress, no_progress
 from lamina.diagnose.depth import measure_depth
 from lamina.diagnose.measure import NotMeasurable, combine, gradient_by_stream, take_all
+from lamina.diagnose.measure.reading import placement_of
 from lamina.diagnose.own import own_stacks
 from lamina.diagnose.passes import Pass, record_pass
 from lamina.diagnose.record import Record
 from lamina.diagnose.results import Diagnosis, Measure, Skipped
-from lamina.diagnose.subject import Subject
+from lamina.diagnose.subject import Subject, random_state_kept
 from lamina.diagnose.verdicts import judge
+from lamina.residual.base import Placement
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one model told, at one seed or on one batch. The model and its records are gone by then: they are large."""
+
+    measures: list[Measure]
+    skipped: list[Skipped]
+    description: str
+    schemes: tuple[str, ...]
+    sublayers_per_layer: int
+    """Of the first stack …"""
+    placement: Placement | None
+    """… and where its norms stand."""
 
 
 def examine(subject: Subject, *, seeds: int = 5, progress: Progress = no_progress) -> Diagnosis:
@@ -25,38 +42,39 @@ def examine(subject: Subject, *, seeds: int = 5, progress: Progress = no_progres
     The random state of the process is put back.
     """
     began = time.perf_counter()
-    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-    with torch.random.fork_rng(devices=devices):
-        samples, skipped, first = [], [], None
-        tries = list(_tries(subject, seeds))
+    with random_state_kept():
+        samples, tries = [], list(_tries(subject, seeds))
         for number, (seed, passes) in enumerate(tries):
             progress(subject.name, number, len(tries) + 1)
-            model = subject.build(seed)
-            records = record_all(model, passes, subject.notes)
-            taken, missing = _take(model, passes, records)
-            samples.append(taken)
-            skipped += missing
-            first = first or (describe(model, records[0]), records[0])
-        assert first is not None
-        description, record = first
+            samples.append(_sample(subject, seed, passes))
         progress(subject.name, len(tries), len(tries) + 1)
-        taken, missing = measure_depth(subject, record)
+        first = samples[0]
+        against_depth, missing = measure_depth(subject, first.sublayers_per_layer, first.placement)
     progress(subject.name, len(tries) + 1, len(tries) + 1)
-    measures = combine(samples) + taken
-    schemes = tuple(dict.fromkeys(stack.own.residual.name for stack in record.stacks if stack.own is not None))
+    measures = combine([each.measures for each in samples]) + against_depth
     return Diagnosis(
         name=subject.name,
-        model=description,
-        schemes=schemes,
+        model=first.description,
+        schemes=first.schemes,
         spread_over="batches" if subject.factory is None else "seeds",
         repeats=len(samples),
         step=subject.step,
         seconds=time.perf_counter() - began,
-        verdicts=judge(measures, schemes=schemes),
+        verdicts=judge(measures, schemes=first.schemes),
         measures=tuple(measures),
-        skipped=_unmeasured(measures, skipped + missing),
+        skipped=_unmeasured(measures, [*(skipped for each in samples for skipped in each.skipped), *missing]),
         notes=tuple(dict.fromkeys(subject.notes)),
     )
+
+
+def _sample(subject: Subject, seed: int, passes: Sequence[Pass]) -> Sample:
+    model = subject.build(seed)
+    torch.manual_seed(seed)  # dropout
+    records = record_all(model, passes, subject.notes)
+    measures, skipped = _take(model, passes, records)
+    stack = records[0].stacks[0]
+    per_layer = len(stack.sublayers) // stack.num_layers
+    return Sample(measures, skipped, describe(model, records[0]), _schemes(records[0]), per_layer, placement_of(stack))
 
 
 def record_all(model: nn.Module, passes: Sequence[Pass], notes: list[str]) -> list[Record]:
@@ -74,16 +92,19 @@ def describe(model: nn.Module, record: Record) -> str:
     kind = getattr(getattr(model, "options", None), "kind", None) or type(model).__name__
     depths = "-".join(str(stack.num_layers) for stack in record.stacks)
     width = record.stacks[0].input.value.shape[-1]
-    schemes = dict.fromkeys(stack.own.residual.name for stack in record.stacks if stack.own is not None)
-    return ", ".join([f"{depths} {kind}", f"width {width}", *schemes])
+    return ", ".join([f"{depths} {kind}", f"width {width}", *_schemes(record)])
+
+
+def _schemes(record: Record) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(stack.own.residual.name for stack in record.stacks if stack.own is not None))
 
 
 def _tries(subject: Subject, seeds: int) -> Iterator[tuple[int, Sequence[Pass]]]:
-    """Every seed with all batches, or the one model with each batch in turn."""
+    """Every seed with all batches, or the one model with each batch in turn and a seed for its dropout."""
     if subject.factory is not None:
         yield from ((seed, subject.passes) for seed in range(1, seeds + 1))
     else:
-        yield from ((0, [run]) for run in subject.passes)
+        yield from ((number, [run]) for number, run in enumerate(subject.passes))
 
 
 def _take(model: nn.Module, passes: Sequence[Pass], records: Sequence[Record]) -> tuple[list[Measure], list[Skipped]]:

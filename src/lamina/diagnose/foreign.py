@@ -43,9 +43,7 @@ def recording(model: nn.Module) -> Iterator[Recorder]:
         watch.hook_into(hooks)
         hooks.enter_context(watch)
         yield recorder
-    overwritten = eyes.close()
-    if overwritten:
-        recorder.notes.append(f"{overwritten} recorded tensors were overwritten in place; their values are later ones")
+    recorder.notes += eyes.close()
     for trail in watch.trails:
         stack = trail.finish(recorder.notes)
         if stack is not None:

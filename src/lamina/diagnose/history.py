@@ -19,7 +19,7 @@ UPDATES = Measure(
     formula="|W_{t+1} − W_t| ÷ |W_t|, the median over layers",
     source="Liu et al. 2020, figures 5 and 11",
     look_for="Lines of one kind should move together with the learning rate. A line, or a layer in the map, that jumps "
-    "away from the others is where training goes wrong, mostly before the loss shows it.",
+    "away from the others shows where training goes wrong, often before the loss does.",
     x_label="step",
     y_label="relative update",
     log_y=True,

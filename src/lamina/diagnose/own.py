@@ -42,7 +42,7 @@ def recording(model: nn.Module) -> Iterator[Recorder]:
         for each in watched:
             each.hook_into(hooks)
         yield recorder
-    eyes.close()
+    recorder.notes += eyes.close()
     recorder.stacks = [each.record for each in watched if each.record is not None]
 
 

@@ -35,11 +35,8 @@ class Eyes:
     def see_parts(self, state: Tensor | tuple[Tensor, ...]) -> tuple[Seen, ...]:
         return tuple(self.see(part) for part in ((state,) if isinstance(state, Tensor) else state))
 
-    def close(self) -> int:
-        """Fill in the norms, asking the device once, and let go of the graph.
-
-        Returns how many tensors were overwritten after they had been seen: their values are those of later.
-        """
+    def close(self) -> list[str]:
+        """Fill in the norms, asking the device once, and let go of the graph; what a reader should know of it."""
         overwritten = sum(tensor._version != version for tensor, version, _ in self._seen.values())
         self._seen.clear()
         if self._norms:
@@ -47,7 +44,9 @@ class Eyes:
             for (seen, _), norm in zip(self._norms, norms, strict=True):
                 seen.gradient_norm = norm
         self._norms.clear()
-        return overwritten
+        if not overwritten:
+            return []
+        return [f"{overwritten} recorded tensors were overwritten in place; their values are later ones"]
 
     def _note_norm_of(self, seen: Seen) -> Callable[[Tensor], None]:
         def note(gradient: Tensor) -> None:

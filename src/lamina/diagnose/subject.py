@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +49,8 @@ def subject_of(
 ) -> Subject:
     """A module, or a function of a seed (and of `num_layers`, for measures against depth) that makes one."""
     factory, any_depth = (None, False) if isinstance(module_or_factory, nn.Module) else as_factory(module_or_factory)
-    model = factory(1, None) if factory else module_or_factory
+    with random_state_kept():
+        model = factory(1, None) if factory else module_or_factory
     assert isinstance(model, nn.Module)
     check_model(model)
     notes: list[str] = []
@@ -60,6 +62,14 @@ def subject_of(
         any_depth=any_depth,
         notes=notes,
     )
+
+
+@contextmanager
+def random_state_kept() -> Iterator[None]:
+    """Whatever is seeded and drawn inside, outside nothing has changed."""
+    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(devices=devices):
+        yield
 
 
 def as_factory(make: object) -> tuple[Factory, bool]:

@@ -93,7 +93,7 @@ class Trail:
             self._held.append(output)
 
     def see_attention(self) -> None:
-        self._attends = True
+        self._attends |= self._member is not None
 
     def see_cross_attention(self) -> None:
         self._crosses = True

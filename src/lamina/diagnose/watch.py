@@ -11,7 +11,7 @@ At every hundredth step of the optimiser, and at no other, it notes the norms of
 |W_{t+1} − W_t| ÷ |W_t|, by layer and kind of matrix (Liu et al. 2020, figures 5 and 11), the condition κ of Adam's
 update (Xie et al. 2023, Theorem 3.2), and the size of the stream after every layer. Updates are compared with those
 before them, each divided by its learning rate, so that a schedule does not look like trouble: when they leave their
-band (see `band`), a warning says so, mostly before the loss shows it.
+band (see `band`), a warning says so; the loss may show it later, or never.
 
 Nothing is changed: weights end bit-identical with and without a watch. A watched step needs one more copy of the
 weights. Models under DDP or FSDP2 are watched as they are, in all processes alike. Not supported: FSDP1, and optimisers

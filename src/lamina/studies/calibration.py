@@ -61,16 +61,16 @@ OUTCOME = [field.name for field in fields(Outcome)]
 SENTENCES = {"train": 20_000, "valid": 100}
 
 
-def grid(seeds: int) -> list[Cell]:
+def grid(rates: Sequence[float] = RATES, seeds: int = 1) -> list[Cell]:
     """All cells, in an order that makes any beginning of it a fair sample."""
-    cells = [Cell(*each) for each in product(SCHEMES, DEPTHS, RATES, range(1, seeds + 1))]
+    cells = [Cell(*each) for each in product(SCHEMES, DEPTHS, rates, range(1, seeds + 1))]
     return sorted(cells, key=lambda cell: hash_of(cell.name))
 
 
 def run_grid(folder: Path, cells: Sequence[Cell], *, steps: int, workers: int = 1) -> None:
     """Train what is not there yet."""
     _store(folder)  # prepared once, before the workers look for it
-    missing = [cell for cell in cells if not _file(folder, cell).exists()]
+    missing = [cell for cell in cells if not _file(folder, cell, steps).exists()]
     os.environ["OMP_NUM_THREADS"] = "1"  # inherited by the workers
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         running = {pool.submit(train_cell, folder, cell, steps): cell for cell in missing}
@@ -95,14 +95,14 @@ def train_cell(folder: Path, cell: Cell, steps: int) -> Outcome:
         unigram_nll=build_task(config.task, _store(folder), config.task_options).unigram_likelihood("valid"),
         seconds=time.perf_counter() - began,
     )
-    write_file(_file(folder, cell), json.dumps({"cell": asdict(cell), **asdict(outcome)}, indent=1).encode())
+    write_file(_file(folder, cell, steps), json.dumps({"cell": asdict(cell), **asdict(outcome)}, indent=1).encode())
     shutil.rmtree(run)  # nothing reads its checkpoints
     return outcome
 
 
-def read_outcomes(folder: Path, cells: Iterable[Cell]) -> dict[Cell, Outcome]:
+def read_outcomes(folder: Path, cells: Iterable[Cell], steps: int) -> dict[Cell, Outcome]:
     """Of the cells that have been run."""
-    files = {cell: _file(folder, cell) for cell in cells}
+    files = {cell: _file(folder, cell, steps) for cell in cells}
     found = {cell: json.loads(file.read_bytes()) for cell, file in files.items() if file.exists()}
     return {cell: Outcome(**{name: values[name] for name in OUTCOME}) for cell, values in found.items()}
 
@@ -155,8 +155,8 @@ def model_of(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _file(folder: Path, cell: Cell) -> Path:
-    return folder / "outcomes" / f"{cell.name}.json"
+def _file(folder: Path, cell: Cell, steps: int) -> Path:
+    return folder / "outcomes" / f"{cell.name}-{steps}.json"
 
 
 def _store(folder: Path) -> Store:
@@ -171,16 +171,17 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--rates", type=float, nargs="+", default=RATES)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--score-only", action="store_true", help="train nothing; score the cells that are there")
     given = parser.parse_args(words)
     torch.set_num_threads(1)  # small matrices: a second thread only waits
     for kind in ("outcomes", "diagnoses"):
         (given.folder / kind).mkdir(parents=True, exist_ok=True)
-    cells = grid(given.seeds)
+    cells = grid(given.rates, given.seeds)
     if not given.score_only:
         run_grid(given.folder, cells, steps=given.steps, workers=given.workers)
-    outcomes = read_outcomes(given.folder, cells)
+    outcomes = read_outcomes(given.folder, cells, given.steps)
     result = calibrate(outcomes, {cell: diagnosis_of(given.folder, cell) for cell in outcomes})
     write_file(given.folder / "calibration.json", json.dumps(result.numbers(), indent=1).encode())
     write_file(given.folder / "calibration.md", result.markdown().encode())

@@ -1,7 +1,8 @@
 """Thresholds from one half of the grid, hits and false alarms on the other, beside the majority's guess.
 
-A run has **failed** if it ends less than half as far below the unigram model's loss as the best run of its depth and
-rate. Where even the best has learnt next to nothing, depth and rate are left out: nothing was decided there.
+A run has **failed** if it ends less than a quarter as far below the unigram model's loss as the best run of its depth
+and rate; so has every run that ends above it. Where even the best has learnt next to nothing, depth and rate are left
+out: nothing was decided there.
 
 A model is **expected to fail** if a verdict about vanishing gradients or amplification, at its start, is a failure. The
 verdict does not know the rate.
@@ -22,7 +23,7 @@ from lamina.diagnose.verdicts import judge
 
 LEARNT = 0.1
 """Nats below the unigram model that the best run of a depth and rate must have reached."""
-SHARE = 0.5
+SHARE = 0.25
 """Of what the best run has learnt: who has less has failed."""
 
 

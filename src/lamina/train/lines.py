@@ -26,8 +26,8 @@ def generate_lines(run: Run, source: str, target: str, *, output_format: str = "
     if output_format == "text" and isinstance(run.task, GeneratingTask) and run.task.options.generation.nbest > 1:
         raise UserError("several outputs per line (nbest) need --output-format jsonl: text has one line for each")
     lines, window, total = _read(source)
-    with _writing(target) as write, progress_bar() as progress:
-        for number, outputs in enumerate(run.stream(lines, to=to, window=window), start=1):
+    with _writing(target, source) as write, progress_bar() as progress:
+        for number, outputs in enumerate(run.stream(lines, to=to, window=window, warn=_warn), start=1):
             write(shape(number, outputs))
             progress("generating", number, total)
 
@@ -38,8 +38,8 @@ def score_lines(
     """Write log-probability and perplexity of every line of `targets`, given that of `source`."""
     shape = _choose(output_format, {"text": _scored_text, "jsonl": _scored_json})
     lines, window, total = _read(source)
-    with _writing(target) as write, progress_bar() as progress:
-        found = run.score(lines, read_lines(targets), to=to, window=window)
+    with _writing(target, source, targets) as write, progress_bar() as progress:
+        found = run.score(lines, read_lines(targets), to=to, window=window, warn=_warn)
         for number, scored in enumerate(found, start=1):
             write(shape(number, scored))
             progress("scoring", number, total)
@@ -60,14 +60,20 @@ def _read(source: str) -> tuple[Iterator[str], int, int | None]:
 
 
 @contextmanager
-def _writing(target: str) -> Iterator[Callable[[str], None]]:
+def _writing(target: str, *read: str) -> Iterator[Callable[[str], None]]:
     """Each line goes out at once: what is finished is there, whatever happens next."""
     if target == "-":
         yield lambda line: _put(sys.stdout.buffer, line)
+    elif any(Path(target).resolve() == Path(each).resolve() for each in read):
+        raise UserError(f"{target}: is read from, so it cannot be written to; choose another --output")
     else:
         Path(target).parent.mkdir(parents=True, exist_ok=True)
         with open(target, "wb") as handle:
             yield lambda line: _put(handle, line)
+
+
+def _warn(message: str) -> None:
+    print(f"lamina: {message}", file=sys.stderr)
 
 
 def _put(handle: BinaryIO, line: str) -> None:
@@ -77,7 +83,7 @@ def _put(handle: BinaryIO, line: str) -> None:
 
 def _text(number: int, outputs: list[Output]) -> str:
     """One line; line ends inside an output would shift all that follow."""
-    return " ".join(outputs[0].text.splitlines()) if outputs else ""
+    return outputs[0].text.replace("\n", " ") if outputs else ""
 
 
 def _json(number: int, outputs: list[Output]) -> str:

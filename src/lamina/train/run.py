@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from lamina.model.transformer import Transformer
 from lamina.report.runs import Evaluation
 from lamina.tasks import TASKS
 from lamina.tasks.base import Task
-from lamina.tasks.generating import GeneratingTask, Output
+from lamina.tasks.generating import GeneratingTask, Output, Warn
 from lamina.train import runs
 
 
@@ -33,21 +34,33 @@ class Run:
         return [outputs[0].text if outputs else "" for outputs in self.stream(texts, to=to, **options)]
 
     def stream(
-        self, texts: Iterable[str], *, to: str | None = None, window: int | None = None, **options: Any
+        self,
+        texts: Iterable[str],
+        *,
+        to: str | None = None,
+        window: int | None = None,
+        warn: Warn = warnings.warn,
+        **options: Any,
     ) -> Iterator[list[Output]]:
         """All outputs for every text with their scores, each as soon as it and those before it are ready.
 
-        `window` texts are read ahead at most; without it, all are.
+        `window` texts are read ahead at most; without it, all are. `warn` hears of those that are too long.
         """
         task, chosen = self._generating(options)
-        return task.generate_text(self.model, texts, chosen, to=to, window=window)
+        return task.generate_text(self.model, texts, chosen, to=to, window=window, warn=warn)
 
     def score(
-        self, texts: Iterable[str], targets: Iterable[str], *, to: str | None = None, window: int | None = None
+        self,
+        texts: Iterable[str],
+        targets: Iterable[str],
+        *,
+        to: str | None = None,
+        window: int | None = None,
+        warn: Warn = warnings.warn,
     ) -> Iterator[Scored]:
         """How likely the model finds each target."""
         task, chosen = self._generating({})
-        return task.score_text(self.model, texts, targets, chosen, to=to, window=window)
+        return task.score_text(self.model, texts, targets, chosen, to=to, window=window, warn=warn)
 
     def evaluate(self, split: str = "valid") -> Evaluation:
         """The task's metrics on each set of a split."""
@@ -67,10 +80,10 @@ class Run:
         return self.task, GenerateOptions.read(given, where="generation")
 
 
-def load(path: str | Path, checkpoint: str = "best", **generation: Any) -> Run:
+def load(path: str | Path, checkpoint: str = "best", *, generation: Mapping[str, Any] | None = None) -> Run:
     """A trained run: `best`, `latest`, `average` or `step-…`, on a GPU where there is one.
 
-    `generation` are options of `GenerateOptions` to use instead of the config's.
+    `generation` changes how the run generates text, in evaluations too: options of `GenerateOptions`.
     """
     task, model = runs.load(path, checkpoint, generation)
     return Run(Path(path), task, model.to("cuda" if torch.cuda.is_available() else "cpu"))

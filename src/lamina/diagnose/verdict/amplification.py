@@ -3,6 +3,7 @@
 By Liu et al. 2020 (Theorem 2) the change of the output is C·Σβᵢᵢ², β_ii the share of the newest branch. Where every
 branch counts the same, as in a pre-LN without embedding, the sum is 1 + 1/2 + … + 1/n, of order ln n; in post-LN every
 term is the same, and the sum of order n. So the sum is divided by Σ1/i, which takes the harmless part of depth out.
+The theorem is about a single stream: where further ones lead to the output, as in ResiDual, nothing is said.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
     measure = evidence.get("layer-dependency")
     for stack, total in facts_ending(measure, " Σβᵢᵢ²").items() if measure else ():
         assert measure is not None
-        value, severity = _relative(measure, stack, total), "fine"
+        if _has_further_streams(evidence, stack):
+            continue
+        value = _relative(measure, stack, total)
         severity = grade(value, options.amplification_warning, options.amplification_failure)
         threshold = options.amplification_failure if severity == "failure" else options.amplification_warning
         found = (
@@ -44,6 +47,12 @@ def _relative(measure: Measure, stack: str, total: float) -> float:
     diagonal = line(measure, stack)
     assert diagonal is not None
     return total / sum(1 / place for place in range(1, len(diagonal.y) + 1))
+
+
+def _has_further_streams(evidence: Evidence, stack: str) -> bool:
+    """Streams after the first are labelled by the stack and their own name, where a gradient comes back to them."""
+    gradients = evidence.get("gradient-along-stream")
+    return gradients is not None and any(each.label.startswith(f"{stack} ") for each in gradients.measured)
 
 
 def _order(evidence: Evidence) -> str:

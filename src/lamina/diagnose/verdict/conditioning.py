@@ -35,7 +35,7 @@ def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
         threshold = options.conditioning_failure if severity == "failure" else options.conditioning_warning
         where = f"{stack} layer {worst}"
         rate = number(measure.facts["rate"])
-        found = f"κ of Adam's update in {where} is {number(value)} for 1,024 weights at the rate {rate}"
+        found = f"Adam's update in {where} has κ = {number(value)} for 1,024 weights at the rate {rate}"
         advice = ""
         if severity == "fine":
             found += f", below {number(threshold)}: updates follow the gradient"
