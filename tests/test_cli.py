@@ -56,7 +56,7 @@ def test_mistakes_are_one_sentence_and_no_traceback(words: list[str], message: s
 def test_demo_into_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file, not a folder")
     failed = lamina("demo", "--folder", str(tmp_path / "taken"))
-    assert failed.returncode == 1
+    assert failed.returncode == 2
     assert "taken" in failed.stderr
     assert "Traceback" not in failed.stderr
 

@@ -104,11 +104,11 @@ class Beams:
         if self.options.stop == "full":
             better_to_come = worst_ended == -torch.inf
         else:
-            better_to_come = best_open / self._least_penalty() > worst_ended
+            better_to_come = best_open / self._kindest_penalty() > worst_ended
         return (out_of_reach | ~better_to_come).cpu().numpy()
 
-    def _least_penalty(self) -> Tensor | float:
-        """What the best open hypothesis may at best be divided by: log-probabilities are negative, more is better."""
+    def _kindest_penalty(self) -> Tensor | float:
+        """What the best open hypothesis may at best be divided by: log-probabilities are negative, so the most."""
         if self.options.stop == "likely":
             return penalty(self.length, self.options)
         soonest = penalty(self.length + 1, self.options)

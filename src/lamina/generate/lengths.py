@@ -27,7 +27,7 @@ def longest(source_length: int, start_length: int, options: GenerateOptions, mod
     """How many tokens an output may have, given its source and how many tokens it starts from."""
     wanted = options.max_length
     if wanted is None:
-        wanted = math.ceil(source_length * options.length_factor) + options.length_margin
+        wanted = max(1, math.ceil(source_length * options.length_factor) + options.length_margin)
     # The last token of an output is never read, so it needs no position.
     return wanted if model.positions != "learned" else min(wanted, model.max_length - start_length)
 

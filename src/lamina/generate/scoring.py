@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from lamina.data.packed import Integers, PackedField, to_tensors
+from lamina.data.packed import PackedField, to_tensors
 from lamina.generate.batching import in_batches
 from lamina.generate.decoder import Model
 from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.model.evaluation import evaluation_mode
 
 Tokens = Sequence[int]
 Pair = tuple[Tokens, Tokens, Tokens]  # source, prefix, target
@@ -56,8 +57,6 @@ def score(
 
 @torch.inference_mode()
 def _score(model: Model, batch: list[Pair], bos: int, eos: int) -> list[Scored]:
-    was_training = model.training
-    model.eval()
     has_encoder = isinstance(model, EncoderDecoder)
     starts = [[bos, *([] if has_encoder else source), *prefix] for source, prefix, _ in batch]
     targets = [target for _, _, target in batch]
@@ -65,21 +64,15 @@ def _score(model: Model, batch: list[Pair], bos: int, eos: int) -> list[Scored]:
     labels = PackedField.of([*start[1:], *target, eos] for start, target in zip(starts, targets, strict=True))
     device = next(model.parameters()).device
     ids, expected = (to_tensors(field)[0].to(device) for field in (given, labels))
-    try:
+    with evaluation_mode(model):
         if isinstance(model, EncoderDecoder):
             sources = PackedField.of(source for source, _, _ in batch)
             lengths = {"source_lengths": sources.lengths, "target_lengths": given.lengths}
             losses = model(to_tensors(sources)[0].to(device), ids, **lengths, labels=expected)
         else:
             losses = model(ids, lengths=given.lengths, labels=expected)
-    finally:
-        model.train(was_training)
-    likelihoods = losses.likelihood.double().cpu().numpy()
+    by_target = np.split(losses.likelihood.double().cpu().numpy(), np.cumsum(given.lengths)[:-1])
     return [
         Scored(-float(own[len(start) - 1 :].sum()), len(target) + 1)
-        for own, start, target in zip(_by_sequence(likelihoods, given.lengths), starts, targets, strict=True)
+        for own, start, target in zip(by_target, starts, targets, strict=True)
     ]
-
-
-def _by_sequence(values: np.ndarray, lengths: Integers) -> list[np.ndarray]:
-    return np.split(values, np.cumsum(lengths)[:-1])

@@ -18,6 +18,7 @@ from lamina.generate.options import GenerateOptions
 from lamina.generate.paths import best_word, follow_paths
 from lamina.generate.sampling import random_word
 from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.model.evaluation import evaluation_mode
 
 Tokens = Sequence[int]
 
@@ -100,15 +101,11 @@ class Waiting(NamedTuple):
 def _search(
     model: Model, numbers: list[int], batch: list[Waiting], options: GenerateOptions, eos: int
 ) -> list[tuple[int, list[Hypothesis]]]:
-    was_training = model.training
-    model.eval()
-    try:
-        limits = np.array([each.limit for each in batch])
-        room = options.width * (int(limits.max()) + 1)
+    limits = np.array([each.limit for each in batch])
+    room = options.width * (int(limits.max()) + 1)
+    with evaluation_mode(model):
         decoder = Decoder(model, [each.source for each in batch], [each.start for each in batch], room)
         if options.method == "beam":
             return list(search_beams(decoder, limits, options, eos))
         choose = random_word(options, numbers) if options.method == "sample" else best_word
         return list(follow_paths(decoder, limits, options, eos, choose))
-    finally:
-        model.train(was_training)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -18,10 +17,11 @@ from lamina.data.order import BatchPlan, OrderOptions
 from lamina.data.packed import Integers, PackedField, score_cells, to_tensors
 from lamina.data.store import Store
 from lamina.errors import UserError
+from lamina.model.evaluation import evaluation_mode
 from lamina.model.options import ModelOptions
 from lamina.options import Options as TaskOptions
 
-__all__ = ["MAX_TOKENS", "Inputs", "Losses", "Task", "TaskOptions", "evaluation_mode", "tensor_of"]
+__all__ = ["MAX_TOKENS", "Inputs", "Losses", "Task", "TaskOptions", "tensor_of"]
 
 MAX_TOKENS = 4096  # in a batch of an evaluation
 
@@ -204,16 +204,6 @@ class Task:
                 likelihood = likelihood + losses.likelihood.double().cpu()
                 count += losses.count
         return Losses(smoothed, likelihood, count)
-
-
-@contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)
 
 
 def tensor_of(field: PackedField) -> Tensor:

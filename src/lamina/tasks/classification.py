@@ -18,8 +18,9 @@ from lamina.data.examples import Examples
 from lamina.data.packed import Integers, append, join, prepend
 from lamina.data.tokenizer import CLS, PAD, SEP
 from lamina.errors import UserError
+from lamina.model.evaluation import evaluation_mode
 from lamina.model.options import ModelOptions
-from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Task, TaskOptions, evaluation_mode, tensor_of
+from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Task, TaskOptions, tensor_of
 from lamina.tasks.metrics.labels import accuracy, f1
 
 
