@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lamina.diagnosis import diagnose
+    from lamina.diagnosis import diagnose, watch
     from lamina.errors import UserError
     from lamina.model.stack import Stack
     from lamina.model.transformer import Transformer
     from lamina.train.run import load
 
 __version__ = "0.1.0"
-__all__ = ["Stack", "Transformer", "UserError", "__version__", "diagnose", "load"]
+__all__ = ["Stack", "Transformer", "UserError", "__version__", "diagnose", "load", "watch"]
 
 _HOMES = {
     "Stack": "lamina.model.stack",
@@ -20,6 +20,7 @@ _HOMES = {
     "UserError": "lamina.errors",
     "diagnose": "lamina.diagnosis",
     "load": "lamina.train.run",
+    "watch": "lamina.diagnosis",
 }
 
 

@@ -1,8 +1,12 @@
-"""The public `lamina.diagnose`: measure a model in Python, read the verdicts, save the page.
+"""The public `lamina.diagnose` and `lamina.watch`: measure a model in Python, read the verdicts, save the page.
 
 report = lamina.diagnose(model, batch, loss=fn)
 report.verdicts
 report.save("why.html")
+
+with lamina.watch(model, optimizer, every=100) as watch:
+    …  # your own training loop
+watch.report().save("why.html")
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from lamina.data.progress import Progress, no_progress
 from lamina.diagnose.examine import examine
 from lamina.diagnose.results import Diagnosis, Measure, Verdict
 from lamina.diagnose.subject import subject_of
+from lamina.diagnose.watch import Watch
 from lamina.report.diagnosis import page, save
 
 
@@ -68,3 +73,11 @@ def diagnose(
     return Report(
         examine(subject_of(module_or_factory, batch, loss, batches=batches, name=name), seeds=seeds, progress=progress)
     )
+
+
+class watch(Watch):  # noqa: N801  (used as a function: with lamina.watch(…))
+    """Around anybody's own training loop; see `lamina.diagnose.watch`."""
+
+    def report(self, name: str = "") -> Report:
+        """What was seen so far, with verdicts."""
+        return Report(self.diagnosis(name))

@@ -16,6 +16,7 @@ from lamina import UserError, residual
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.data.store import Store
+from lamina.diagnose.results import Diagnosis
 from lamina.report.runs import show_run
 from lamina.tasks import TASKS
 from lamina.tasks.base import Losses
@@ -369,3 +370,19 @@ def test_a_multilingual_run_is_evaluated_over_all_pairs_together(stores: Path, t
     assert list(found.scores) == ["valid"]
     assert {"EX", "XE", "bleu", "bleu marn-selu"} <= set(found.scores["valid"])
     assert "tok:13a" in found.signatures["bleu"]
+
+
+def test_a_watched_run_trains_the_same_and_says_what_it_saw(stores: Path, tmp_path: Path) -> None:
+    train(config_for("translation", stores), tmp_path / "plain", quiet=True)
+    watched = config_for("translation", stores, diagnose={"every": 2})
+    train(watched, tmp_path / "watched", quiet=True)
+    plain, other = weights(tmp_path / "plain"), weights(tmp_path / "watched")
+    assert all(torch.equal(plain[name], other[name]) for name in plain)
+    seen = [line for line in RunFolder(tmp_path / "watched").metrics.read() if "update/decoder.1.query" in line]
+    assert [line["step"] for line in seen] == [2, 4, 6]
+    assert all(line["update/decoder.1.query"] > 0 and line["gradient/encoder.1.inner"] > 0 for line in seen)
+    diagnosis = Diagnosis.read(tmp_path / "watched" / "diagnosis" / "training.json")
+    assert diagnosis.name == "watched"
+    assert diagnosis.measures
+    resumed = config_for("translation", stores, diagnose={"every": 3}, train={"steps": 9})
+    assert train(resumed, tmp_path / "watched", quiet=True).step == 9  # watching is no part of what is trained

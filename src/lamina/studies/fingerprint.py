@@ -22,12 +22,13 @@ from lamina.residual.base import Residual
 from lamina.train.config import RunConfig
 
 ROOMS = ("residual", "model", "data", "generate", "tasks", "train")
-NO_MATTER = {"log_every", "threads", "keep", "samples", "track"}  # of [train]: they change no result
+# Of [train]; they change no result, nor does anything in [diagnose].
+NO_MATTER = {"log_every", "threads", "keep", "samples", "track"}
 
 
 def fingerprint(config: RunConfig, store: Store) -> dict[str, str]:
     """One hash each, so that a difference can be named."""
-    settings = config.model_dump(mode="json", exclude={"train": NO_MATTER})
+    settings = config.model_dump(mode="json", exclude={"train": NO_MATTER, "diagnose": True})
     settings["data"].pop("store")  # where the data is does not matter, what it is does
     return {
         "config": _hash(json.dumps(settings, sort_keys=True)),

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from lamina.data.order import OrderOptions
+from lamina.diagnose.options import DiagnoseOptions
 from lamina.errors import unknown
 from lamina.model.options import ModelOptions
 from lamina.model.presets import PRESETS
@@ -94,6 +95,8 @@ class RunConfig(Options):
     """The learning rate, step by step."""
     train: TrainOptions = TrainOptions()
     """The course of the run."""
+    diagnose: DiagnoseOptions = DiagnoseOptions()
+    """What is measured while it trains."""
 
     @field_validator("task")
     @classmethod

@@ -20,6 +20,7 @@ import torch
 from lamina.data.ahead import ReadAhead
 from lamina.data.atomic import write_file
 from lamina.data.store import Store
+from lamina.diagnose.watch import Watch
 from lamina.model.transformer import Transformer
 from lamina.tasks import build_task
 from lamina.tasks.base import Inputs
@@ -84,6 +85,14 @@ class Training:
         self._scores: tuple[int, Mapping[str, float]] | None = None  # the step they were taken at
         if saved is not None:
             self._restore(checkpoint.read(saved, self.model))
+        self.watch = Watch(
+            self.model,
+            self.optimiser,
+            every=config.diagnose.every,
+            step=self.step,
+            options=config.diagnose,
+            on_warning=lambda departure: display.note(str(departure)),
+        )
 
     def run(self) -> tuple[State, str]:
         """Train to the end; how it ended, and why."""
@@ -91,7 +100,8 @@ class Training:
         handlers = {each: signal.signal(each, self._remember_signal) for each in SAVE_SIGNALS}
         updates = self.feed.updates(self.epoch, self.index)
         try:
-            with self.display.training(self.step, self.config.train.steps), ReadAhead(updates, depth=4) as pieces:
+            bar = self.display.training(self.step, self.config.train.steps)
+            with bar, self.watch, ReadAhead(updates, depth=4) as pieces:
                 return self._loop(pieces)
         except Failed as failure:
             return "failed", str(failure)
@@ -100,6 +110,8 @@ class Training:
                 signal.signal(each, handler)
             for tracker in self.trackers:
                 tracker.close()
+            if self.watch.history and self.world.is_first:
+                self.watch.diagnosis(self.folder.path.name).write(self.folder.diagnosis / "training.json")
 
     def _loop(self, updates: Iterator[Pieces]) -> tuple[State, str]:
         options = self.config.train
@@ -110,6 +122,8 @@ class Training:
             self.step += 1
             self.index += 1
             self._log(update, time.perf_counter() - began)
+            if seen := self.watch.values():
+                self._note(seen)
             last = self.step == options.steps
             improved = self._measure_if_due(last)
             stopping = self.world.agree(self.stop_signal is not None)

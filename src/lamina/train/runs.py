@@ -216,7 +216,7 @@ def _differences(before: dict[str, Any], after: dict[str, Any], prefix: str = ""
         old, new = before.get(key), after.get(key)
         if isinstance(old, dict) and isinstance(new, dict):
             yield from _differences(old, new, f"{prefix}{key}.")
-        elif old != new and not (prefix == "train." and key in MAY_CHANGE):
+        elif old != new and not (prefix == "train." and key in MAY_CHANGE) and not prefix.startswith("diagnose."):
             yield f"{prefix}{key}", old, new
 
 
