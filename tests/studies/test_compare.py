@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,9 @@ def test_interrupted_it_keeps_what_is_done_and_goes_on(config: Path, tmp_path: P
     command = [sys.executable, "-m", "lamina.cli", "compare", str(config), *words, "--residual", "b2t"]
     command += ["--folder", str(tmp_path / "runs")]
     run = tmp_path / "runs" / "b2t-1-seed1"
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    # Started in the background, as by some test runners, this process ignores interrupts, and its children would too.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
     while len(losses(run)) < 20:
         assert process.poll() is None, process.stderr
         time.sleep(0.05)
