@@ -1,8 +1,9 @@
-"""Run a function in several real processes that talk over gloo."""
+"""Real processes: several that talk over gloo, and one that can be interrupted."""
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -28,3 +29,8 @@ def _enter(rank: int, count: int, port: int, function: Callable[..., None], argu
         function(rank, count, *arguments)
     finally:
         dist.destroy_process_group()
+
+
+def heed_interrupts() -> None:
+    """Before a child starts: where tests run in the background, it would inherit that interrupts are ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -20,6 +20,7 @@ from lamina.data.archive import unpack
 from lamina.data.prepare import PrepareOptions, prepare
 from lamina.data.store import Store
 from lamina.errors import UserError
+from processes import heed_interrupts
 
 pytestmark = pytest.mark.faults
 
@@ -52,7 +53,8 @@ def files(folder: Path, lines: int) -> dict[str, Any]:
 
 def start(values: dict[str, Any], limit: int = 0) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", PROGRAM, json.dumps(values), str(limit)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **pipes, text=True, preexec_fn=heed_interrupts)
 
 
 @pytest.mark.parametrize("limit", [1, 100, 4_000, 20_000, 150_000])

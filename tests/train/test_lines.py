@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lamina.train.lines import WINDOW
+from processes import heed_interrupts
 from trained_runs import trained_run
 
 pytestmark = pytest.mark.slow
@@ -100,6 +101,7 @@ def test_an_interrupt_leaves_finished_lines_written(run: str, tmp_path: Path) ->
         command(run, "max_length=1", "--beam", "1", "--output", str(output)),
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=heed_interrupts,
     )
     started.stdin.write(b"ma\n" * (WINDOW + 10))
     started.stdin.flush()

@@ -70,7 +70,7 @@ def _diagnose(run: Path) -> None:
     from lamina.train.diagnosis import Extent, diagnose_all
 
     try:
-        diagnose_all([str(run)], Extent(seeds=SEEDS, batches=BATCHES, checkpoint="latest"))
+        diagnose_all([str(run)], Extent(seeds=SEEDS, batches=BATCHES, checkpoint="latest", depths=False))
     except UserError as error:
         print(f"no diagnosis: {error}", file=sys.stderr)
 

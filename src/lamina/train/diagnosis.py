@@ -39,6 +39,8 @@ class Extent:
     tokens: int = 256
     """In each batch. Four such batches at each of five seeds are enough for every measure to settle."""
     checkpoint: str = "best"
+    depths: bool = True
+    """Whether models of other depths are made too, for the measures that compare them: most of the time goes there."""
 
 
 def diagnose_all(words: Sequence[str], extent: Extent, progress: Progress = no_progress) -> list[Diagnosis]:
@@ -98,7 +100,7 @@ def _start(name: str, config: RunConfig, folder: RunFolder, extent: Extent) -> S
         task.calibrate(model, inputs[0])
         return model
 
-    return Subject(name, _passes(task, inputs), factory=factory, any_depth=True)
+    return Subject(name, _passes(task, inputs), factory=factory, any_depth=extent.depths)
 
 
 def _trained(folder: RunFolder, extent: Extent) -> Subject:
