@@ -94,7 +94,7 @@ def test_memory_limits_the_workers(config: Path, tmp_path: Path, monkeypatch: py
 
 @pytest.mark.faults
 def test_interrupted_it_keeps_what_is_done_and_goes_on(config: Path, tmp_path: Path) -> None:
-    words = ["train.steps=200", "train.save_every=50", "train.validate_every=100"]
+    words = ["train.steps=200", "train.save_every=50", "train.validate_every=100", "train.threads=1"]
     whole = compare(make_cells(config, words, ["b2t"]), tmp_path / "whole", TWO)
     command = [sys.executable, "-m", "lamina.cli", "compare", str(config), *words, "--residual", "b2t"]
     command += ["--folder", str(tmp_path / "runs")]
