@@ -57,6 +57,7 @@ def losses(path: Path) -> list[float]:
     return [line["loss"] for line in RunFolder(path).metrics.read() if "loss" in line]
 
 
+@pytest.mark.slow
 def test_trained_once_then_used_again_and_moved_aside_when_outdated(config: Path, tmp_path: Path) -> None:
     cells = make_cells(config, [], ["post-ln", "b2t"])
     paths = compare(cells, tmp_path / "runs", TWO)
