@@ -12,10 +12,10 @@ from lamina import residual
 from lamina.studies.demo import SCHEMES
 
 pytestmark = pytest.mark.browser
-PICTURE = Path(__file__).parents[2] / "docs" / "images" / "gradient-by-layer.svg"
+PICTURE = Path(__file__).parents[2] / "docs" / "images" / "demo.svg"
 
 
-def test_the_gradient_picture_shows_every_scheme_in_its_colour(browser: Browser, tmp_path: Path) -> None:
+def test_the_picture_of_the_demo_shows_every_scheme_in_its_colour(browser: Browser, tmp_path: Path) -> None:
     browser.open(PICTURE, width=1100)
     pixels = image.imread(browser.screenshot(tmp_path / "picture.png"))[..., :3]
     for name in SCHEMES:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from lamina import residual
 
@@ -64,27 +63,3 @@ def looks_of_parts(number: int, without: str | None = None) -> list[Look]:
     """For the lines of one model: colours by place, so that the same part looks the same in every picture."""
     free = [colour for colour in COLOURS if colour != without]
     return [Look(free[at % len(free)], marker=MARKERS[at // len(free) % len(MARKERS)]) for at in range(number)]
-
-
-def draw_by_layer(panels: Mapping[str, Mapping[str, Sequence[float]]], quantity: str, file: Path) -> None:
-    """One panel per stack, one line per scheme, layers from left to right, on a logarithmic scale."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-    from matplotlib.ticker import MaxNLocator
-
-    figure, axes = plt.subplots(1, len(panels), figsize=(4.6 * len(panels), 3.4), sharey=True, squeeze=False)
-    for axis, (title, lines) in zip(axes[0], panels.items(), strict=True):
-        for scheme, values in lines.items():
-            axis.semilogy(range(1, len(values) + 1), values, label=scheme, linewidth=1.8, **look_of(scheme))
-        axis.set(title=title, xlabel="layer")
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0][0].set_ylabel(quantity)
-    axes[0][-1].legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure.tight_layout()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=150)
-    plt.close(figure)
