@@ -259,7 +259,9 @@ def compare(
 @app.command(epilog="Example: lamina report runs/compared/* --output compared.html")
 def report(
     runs: Annotated[list[str], typer.Argument(help="Run folders, all of one task.")],
-    output: Annotated[str, typer.Option(help="The page, .html or .md.")] = "report.html",
+    output: Annotated[
+        str, typer.Option(help="The page, .html or .md; or its first curves alone, .svg, .pdf or .png.")
+    ] = "report.html",
     title: Annotated[str, typer.Option(help="Its heading.")] = "",
 ) -> None:
     """Put finished, failed or unfinished runs side by side in one page."""

@@ -22,6 +22,7 @@ from lamina.data.progress import Progress, no_progress
 from lamina.diagnose.examine import examine
 from lamina.diagnose.results import Diagnosis, Measure, Verdict
 from lamina.diagnose.subject import subject_of
+from lamina.diagnose.thresholds import VerdictOptions
 from lamina.diagnose.watch import Watch
 from lamina.report.diagnosis import page, save
 
@@ -56,6 +57,7 @@ def diagnose(
     seeds: int = 5,
     batches: int = 4,
     name: str | None = None,
+    thresholds: VerdictOptions | None = None,
     progress: Progress = no_progress,
 ) -> Report:
     """Measure why a model trains, or does not.
@@ -67,12 +69,12 @@ def diagnose(
     loss: a function of the output, or of the output and the batch, that gives a single number. Without it the output's
         own `loss` is used; without that, the mean of the output along a fixed random direction.
     seeds: how many models of a factory.
+    thresholds: from which numbers on a verdict warns, where they are not the usual ones.
 
     The module's gradients, modes and the random state are left as they were.
     """
-    return Report(
-        examine(subject_of(module_or_factory, batch, loss, batches=batches, name=name), seeds=seeds, progress=progress)
-    )
+    subject = subject_of(module_or_factory, batch, loss, batches=batches, name=name, thresholds=thresholds)
+    return Report(examine(subject, seeds=seeds, progress=progress))
 
 
 class watch(Watch):  # noqa: N801  (used as a function: with lamina.watch(…))

@@ -13,6 +13,7 @@ import lamina
 from lamina.diagnose.examine import describe
 from lamina.diagnose.passes import record_pass
 from lamina.diagnose.results import Diagnosis
+from lamina.diagnose.thresholds import VerdictOptions
 from lamina.errors import UserError
 from lamina.train.diagnosis import Extent, diagnose_all, subjects_of
 from lamina.train.runs import read_config, train
@@ -71,6 +72,18 @@ def test_a_factory_is_measured_over_seeds_and_against_depth() -> None:
     assert {each.key for each in diagnosis.measures} == RECORDED | OF_DEPTH | {"added-block", "gradient-by-stream"}
     assert not diagnosis.skipped
     assert [each[1:] for each in seen] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def test_verdicts_go_by_the_thresholds_that_were_given() -> None:
+    usual, strict = (
+        lamina.diagnose(encoder(), X),
+        lamina.diagnose(encoder(), X, thresholds=VerdictOptions(vanishing_warning=1e6)),
+    )
+    thresholds = [
+        [each.threshold for each in report.verdicts if each.kind == "vanishing"] for report in (usual, strict)
+    ]
+    assert thresholds == [[VerdictOptions().vanishing_warning], [1e6]]
+    assert [each.severity for each in strict.verdicts if each.kind == "vanishing"] != ["fine"]
 
 
 def test_a_factory_without_a_depth_says_so() -> None:
@@ -148,6 +161,11 @@ def test_a_config_is_measured_at_its_start(place: Path) -> None:
     assert (diagnosis.name, diagnosis.schemes, diagnosis.step) == ("own", ("b2t",), None)
     assert diagnosis.model == "2-2 encoder-decoder, width 16, b2t"
     assert {each.key for each in diagnosis.measures} == RECORDED | OF_DEPTH | {"added-block"}
+
+
+def test_a_config_has_its_own_thresholds(place: Path) -> None:
+    (diagnosis,) = diagnose_all([str(place / "own.toml"), "diagnose.verdicts.vanishing_warning=1e6"], SMALL_EXTENT)
+    assert {1e6} == {each.threshold for each in diagnosis.verdicts if each.kind == "vanishing"} - {0.1}
 
 
 def test_a_run_is_measured_at_its_start_and_at_a_checkpoint(place: Path) -> None:

@@ -60,7 +60,7 @@ def examine(subject: Subject, *, seeds: int = 5, progress: Progress = no_progres
         repeats=len(samples),
         step=subject.step,
         seconds=time.perf_counter() - began,
-        verdicts=judge(measures, schemes=first.schemes),
+        verdicts=judge(measures, schemes=first.schemes, options=subject.thresholds),
         measures=tuple(measures),
         skipped=_unmeasured(measures, [*(skipped for each in samples for skipped in each.skipped), *missing]),
         notes=tuple(dict.fromkeys(subject.notes)),

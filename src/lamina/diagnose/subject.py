@@ -14,6 +14,7 @@ from torch import nn
 from lamina.diagnose.batch import Loss, passes_over
 from lamina.diagnose.measure.gradient_against_depth import Factory
 from lamina.diagnose.passes import Pass, check_model
+from lamina.diagnose.thresholds import VerdictOptions
 from lamina.errors import UserError
 
 
@@ -28,6 +29,8 @@ class Subject:
     any_depth: bool = False
     """Whether the factory can make models of other depths."""
     step: int | None = None
+    thresholds: VerdictOptions | None = None
+    """From which numbers on a verdict warns; the defaults if None."""
     notes: list[str] = field(default_factory=list)
     """What a reader should know; passes may add to it."""
 
@@ -46,6 +49,7 @@ def subject_of(
     *,
     batches: int = 4,
     name: str | None = None,
+    thresholds: VerdictOptions | None = None,
 ) -> Subject:
     """A module, or a function of a seed (and of `num_layers`, for measures against depth) that makes one."""
     factory, any_depth = (None, False) if isinstance(module_or_factory, nn.Module) else as_factory(module_or_factory)
@@ -60,6 +64,7 @@ def subject_of(
         model=None if factory else model,
         factory=factory,
         any_depth=any_depth,
+        thresholds=thresholds,
         notes=notes,
     )
 

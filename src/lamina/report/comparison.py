@@ -17,7 +17,8 @@ from lamina.errors import UserError
 from lamina.report.diagnosis import SIGNS, cards, overview, readable
 from lamina.report.exhibit import Exhibit, anchor_of, exhibits
 from lamina.report.numbers import duration, size, with_spread
-from lamina.report.page import form_of, render, write_text
+from lamina.report.page import form_of, render, write_bytes, write_text
+from lamina.report.picture import PICTURES, draw_alone
 from lamina.report.tables import Table
 
 MOST_POINTS = 120
@@ -64,10 +65,26 @@ class RunStory:
 def save_comparison(
     runs: Sequence[RunStory], file: Path, sentences: Sequence[str] = (), title: str = "Residual schemes compared"
 ) -> None:
-    """Write `file` as .html or .md. `sentences` say what matters, and open the page."""
+    """Write `file` as .html or .md; as .svg, .pdf or .png its first curves alone.
+
+    `sentences` say what matters, and open the page.
+    """
     if not runs:
         raise UserError(f"{file}: there is no run to report")
-    write_text(file, comparison_page(runs, form_of(file), sentences, title))
+    form = form_of(file, PICTURES)
+    if form in PICTURES:
+        write_bytes(file, comparison_picture(runs, form))
+    else:
+        write_text(file, comparison_page(runs, form, sentences, title))
+
+
+def comparison_picture(runs: Sequence[RunStory], form: str) -> bytes:
+    """The loss that decides, by scheme and depth: for a paper, a slide, a README."""
+    names = _names_of_curves(runs)
+    if not names:
+        raise UserError("none of the runs has a curve to draw; train them for a while first")
+    curve = _curve(names[0], _grouped(runs))
+    return draw_alone(curve.panels, curve.scale, form)
 
 
 def comparison_page(runs: Sequence[RunStory], form: str, sentences: Sequence[str], title: str) -> str:

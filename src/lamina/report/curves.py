@@ -58,24 +58,30 @@ class Scale:
 
 def draw_panels(panels: Sequence[Panel], scale: Scale, prefix: str) -> list[Markup]:
     """One picture per panel, all with the same limits, so that they can be compared wherever a page puts them."""
+    with drawing():
+        canvases = [canvas(WIDTH, HEIGHT, left=0.72, below=0.42) for _ in panels]
+        fill([axes for _, axes in canvases], panels, scale)
+        return [
+            inline(figure, f"{prefix}-{at}", describe(panel))
+            for at, ((figure, _), panel) in enumerate(zip(canvases, panels, strict=True))
+        ]
+
+
+def fill(sheets: Sequence[Axes], panels: Sequence[Panel], scale: Scale) -> None:
+    """Draw each panel on its axes, within limits that hold for all."""
     lines = [line for panel in panels for line in panel.lines]
     across = _limits((line.series.x for line in lines), scale.log_x, margin=0.03)
     up = _limits(_heights(lines, scale.log_y), scale.log_y, margin=0.06, zero=True)
-    pictures = []
-    with drawing():
-        for at, panel in enumerate(panels):
-            figure, axes = canvas(WIDTH, HEIGHT, left=0.72, below=0.42)
-            axes.set_xscale("log" if scale.log_x else "linear")
-            axes.set_yscale("log" if scale.log_y else "linear")
-            axes.set(xlim=across, ylim=up, xlabel=printable(scale.x_label))
-            axes.set_ylabel(textwrap.fill(printable(scale.y_label, 60), 30))
-            axes.grid(axis="y")
-            axes.set_axisbelow(True)
-            _set_ticks(axes, scale, lines)
-            for line in panel.lines:
-                _draw(axes, line, scale.log_y)
-            pictures.append(inline(figure, f"{prefix}-{at}", describe(panel)))
-    return pictures
+    for axes, panel in zip(sheets, panels, strict=True):
+        axes.set_xscale("log" if scale.log_x else "linear")
+        axes.set_yscale("log" if scale.log_y else "linear")
+        axes.set(xlim=across, ylim=up, xlabel=printable(scale.x_label))
+        axes.set_ylabel(textwrap.fill(printable(scale.y_label, 60), 30))
+        axes.grid(axis="y")
+        axes.set_axisbelow(True)
+        _set_ticks(axes, scale, lines)
+        for line in panel.lines:
+            _draw(axes, line, scale.log_y)
 
 
 def draw_swatch(look: Look, prefix: str) -> Markup:
@@ -122,7 +128,7 @@ def _draw(axes: Axes, line: Line, log_y: bool) -> None:
     x, y = np.array(line.series.x), np.array(line.series.y)
     shown = np.where(np.isfinite(y) & ((y > 0) if log_y else True), y, np.nan)
     marked = len(x) <= MOST_MARKERS
-    axes.plot(x, shown, zorder=2 if line.theory else 3, **_strokes(line.look, marked))
+    axes.plot(x, shown, zorder=2 if line.theory else 3, label=printable(line.name), **_strokes(line.look, marked))
     if line.series.spread:
         spread = np.nan_to_num(np.array(line.series.spread), nan=0.0, posinf=0.0)
         lower = np.maximum(shown - spread, axes.get_ylim()[0] if log_y else -np.inf)

@@ -38,13 +38,17 @@ def form_of(file: Path, others: tuple[str, ...] = ()) -> str:
 
 def write_text(file: Path, text: str) -> None:
     """Names of files may hold what UTF-8 cannot: such signs become question marks."""
+    write_bytes(file, text.encode("utf-8", errors="replace"))
+
+
+def write_bytes(file: Path, content: bytes) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
             f"{file.parent}: cannot be made ({error.strerror}); choose another place for the report"
         ) from error
-    write_file(file, text.encode("utf-8", errors="replace"))
+    write_file(file, content)
 
 
 @cache

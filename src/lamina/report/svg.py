@@ -54,11 +54,12 @@ STYLE: dict[Any, Any] = {
 
 
 @contextmanager
-def drawing() -> Iterator[None]:
-    """The style of all pictures, for making and for writing one."""
+def drawing(**changes: Any) -> Iterator[None]:
+    """The style of all pictures, for making and for writing one; underscores in names of changes stand for dots."""
     import matplotlib
 
-    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+    changed = {name.replace("_", "."): value for name, value in changes.items()}
+    with matplotlib.rc_context(STYLE | changed), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # the page's font may have it
         yield
 

@@ -100,7 +100,9 @@ def _start(name: str, config: RunConfig, folder: RunFolder, extent: Extent) -> S
         task.calibrate(model, inputs[0])
         return model
 
-    return Subject(name, _passes(task, inputs), factory=factory, any_depth=extent.depths)
+    return Subject(
+        name, _passes(task, inputs), factory=factory, any_depth=extent.depths, thresholds=config.diagnose.verdicts
+    )
 
 
 def _trained(folder: RunFolder, extent: Extent) -> Subject:
@@ -108,7 +110,13 @@ def _trained(folder: RunFolder, extent: Extent) -> Subject:
     config = read_config(folder.path, [])
     inputs = _batches(task, config, extent)
     model.train().to(inputs[0].device)
-    return Subject(folder.path.name, _passes(task, inputs), model=model, step=_step(folder, extent.checkpoint))
+    return Subject(
+        folder.path.name,
+        _passes(task, inputs),
+        model=model,
+        step=_step(folder, extent.checkpoint),
+        thresholds=config.diagnose.verdicts,
+    )
 
 
 def _step(folder: RunFolder, which: str) -> int:

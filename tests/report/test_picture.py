@@ -1,0 +1,39 @@
+"""The curves of a comparison as a picture that stands alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from lamina.errors import UserError
+from lamina.report.comparison import save_comparison
+from made_stories import STORIES
+
+STARTS = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}
+
+
+@pytest.mark.parametrize("form", STARTS)
+def test_each_form_is_what_its_name_says_and_the_same_every_time(form: str, tmp_path: Path) -> None:
+    once, again = tmp_path / f"once.{form}", tmp_path / "deep" / f"again.{form}"
+    for file in (once, again):
+        save_comparison(STORIES, file)
+    assert once.read_bytes().startswith(STARTS[form])
+    assert once.read_bytes() == again.read_bytes()
+
+
+def test_it_has_a_panel_per_depth_and_one_legend(tmp_path: Path) -> None:
+    file = tmp_path / "loss.svg"
+    save_comparison(STORIES, file)
+    texts = [node.text for node in ElementTree.parse(file).iter() if node.tag.endswith("}text")]
+    for once in ("6-6", "12-12", "post-ln", "pre-ln", "b2t"):
+        assert texts.count(once) == 1
+    assert texts.count("training loss") == 2, "each panel names its axis"
+
+
+def test_runs_without_a_curve_have_no_picture(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="none of the runs has a curve"):
+        save_comparison([replace(run, curves={}) for run in STORIES], tmp_path / "loss.svg")
+    assert not list(tmp_path.iterdir())
