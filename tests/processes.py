@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 from collections.abc import Callable
@@ -34,3 +35,9 @@ def _enter(rank: int, count: int, port: int, function: Callable[..., None], argu
 def heed_interrupts() -> None:
     """Before a child starts: where tests run in the background, it would inherit that interrupts are ignored."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def limit_files(size: int) -> None:
+    """In a new process: no file may grow beyond that many bytes; whoever tries gets an error, as on a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))

@@ -46,6 +46,7 @@ def _explain(options: type[BaseModel], error: ValidationError, where: str) -> Us
     first = max(error.errors(include_url=False), key=lambda each: len(each["loc"]))
     path = _keys(options, first["loc"])
     if first["type"] == "extra_forbidden":
+        where = ": ".join([where, *filter(None, [".".join(path[:-1])])])
         return UserError(f"{where}: {unknown('option', path[-1], _fields_at(options, path[:-1]))}")
     if first["type"] == "literal_error" and isinstance(first["input"], str):
         choices = re.findall(r"'([^']*)'", first["ctx"]["expected"])

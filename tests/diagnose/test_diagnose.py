@@ -74,6 +74,12 @@ def test_a_factory_is_measured_over_seeds_and_against_depth() -> None:
     assert [each[1:] for each in seen] == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
+def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
+    report = lamina.diagnose(encoder(), X, name="caf\udce9")
+    report.save(tmp_path / "why.json")
+    assert Diagnosis.read(tmp_path / "why.json").name == "caf?"
+
+
 def test_verdicts_go_by_the_thresholds_that_were_given() -> None:
     usual, strict = (
         lamina.diagnose(encoder(), X),

@@ -19,7 +19,7 @@ from lamina.studies.cells import make_cells
 from lamina.studies.compare import Sharing, compare, share_machine
 from lamina.studies.worker import read_cost
 from lamina.train.run_folder import RunFolder
-from processes import heed_interrupts
+from processes import heed_interrupts, limit_files
 
 CONFIG = """
 [data]
@@ -115,3 +115,19 @@ def test_interrupted_it_keeps_what_is_done_and_goes_on(config: Path, tmp_path: P
     assert subprocess.run(command, capture_output=True).returncode == 0
     assert losses(run) == losses(whole["b2t-1-seed1"])
     assert json.loads((run / "cost.json").read_bytes())["seconds"] > 0
+
+
+@pytest.mark.faults
+def test_without_space_it_says_so_and_goes_on_when_there_is_some(config: Path, tmp_path: Path) -> None:
+    """A limit on the size of files stands for a full disk: checkpoints do not fit, small files do."""
+    command = [sys.executable, "-m", "lamina", "compare", str(config), "--residual", "b2t,post-ln"]
+    command += ["--folder", str(tmp_path / "runs")]
+    full = subprocess.run(command, capture_output=True, text=True, preexec_fn=lambda: limit_files(40_000))
+    assert full.returncode == 2
+    assert "broke off (and 1 more): lamina: " in full.stderr
+    assert "File too large" in full.stderr
+    assert "resume the run" in full.stderr
+    assert "Traceback" not in full.stderr
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    ends = [RunFolder(path).status() for path in (tmp_path / "runs").glob("*-seed1")]
+    assert [status.step for status in ends if status] == [4, 4]

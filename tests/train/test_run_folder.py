@@ -84,7 +84,7 @@ def test_status_keeps_the_first_start(run: RunFolder) -> None:
 
 def test_a_strange_status_is_named(run: RunFolder) -> None:
     (run.path / "status.json").write_text('{"state": "fine"}')
-    with pytest.raises(UserError, match=r"status\.json: damaged"):
+    with pytest.raises(UserError, match=r"status\.json: cannot be understood; damaged"):
         run.status()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from lamina.data.atomic import write_file
 from lamina.errors import UserError
@@ -92,9 +92,14 @@ class Verdict(Result):
     """`decoder layer 1`; empty when it is about the whole model."""
 
 
+def _encodable(text: str) -> str:
+    """A file's name may hold what UTF-8 cannot: such signs become question marks."""
+    return text.encode("utf-8", errors="replace").decode()
+
+
 class Diagnosis(Result):
     version: Literal[1] = VERSION
-    name: str
+    name: Annotated[str, AfterValidator(_encodable)]
     """Of the config, run or class that was looked at."""
     model: str
     """What it is, in a line: `18-18 encoder–decoder, width 64, post-ln`."""

@@ -10,12 +10,14 @@ Looking at a run folder changes nothing in it; whoever writes claims it first.
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import ValidationError
 
+import lamina
 from lamina.data.atomic import sync_folder, write_file
 from lamina.errors import UserError
 from lamina.options import Options
@@ -39,6 +41,8 @@ class Status(Options):
     """When it was first started; ISO 8601, UTC."""
     updated: str
     """When this was written."""
+    version: str = ""
+    """The Lamina that wrote it."""
 
 
 class RunFolder:
@@ -83,7 +87,10 @@ class RunFolder:
     def set_status(self, state: State, step: int, reason: str = "") -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         before = self.status()
-        status = Status(state=state, step=step, reason=reason, started=before.started if before else now, updated=now)
+        started = before.started if before else now
+        status = Status(
+            state=state, step=step, reason=reason, started=started, updated=now, version=lamina.__version__
+        )
         self._write(self._status, status.model_dump_json(indent=1) + "\n")
 
     def status(self) -> Status | None:
@@ -93,7 +100,18 @@ class RunFolder:
         except FileNotFoundError:
             return None
         except ValidationError:
-            raise UserError(f"{self._status}: damaged, or not Lamina's; delete it.") from None
+            hint = self.other_version or "; damaged, or not Lamina's: delete it"
+            raise UserError(f"{self._status}: cannot be understood{hint}.") from None
+
+    @property
+    def other_version(self) -> str:
+        """The end of a message about something strange here, if another version wrote it; else nothing."""
+        try:
+            version = json.loads(self._status.read_bytes())["version"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
+        ours = lamina.__version__
+        return "" if version in ("", ours) else f"; the run was written by Lamina {str(version)[:20]}, this is {ours}"
 
     def add_samples(self, text: str) -> None:
         """Append to samples.txt."""

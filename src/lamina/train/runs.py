@@ -111,8 +111,13 @@ def _best_metric(task: type[Task], lines: list[dict[str, Any]]) -> tuple[str, fl
 def read_config(path: str | Path, words: list[str]) -> RunConfig:
     """A config file, or the one of a run folder, with overrides."""
     path = Path(path)
-    file = path / "config.toml" if path.is_dir() else path
-    return RunConfig.read(read_values(file, words), where=str(file))
+    if not path.is_dir():
+        return RunConfig.read(read_values(path, words), where=str(path))
+    folder = RunFolder(path)
+    try:
+        return RunConfig.read(read_values(folder.config, words), where=str(folder.config))
+    except UserError as error:
+        raise UserError(f"{error}{folder.other_version}") from error
 
 
 def load(
