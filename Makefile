@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PYTEST := $(BIN)/python -m pytest -p no:logging
+BENCHMARKS := batches schemes loop depth decoding
 export LAMINA_REAL_DATA ?= $(abspath ../shared/data)
 
 .PHONY: demo test check test-slow bench clean
@@ -25,7 +26,7 @@ test-slow: $(VENV)/.peers
 	$(PYTEST) -m "slow or distributed or faults or peers or browser or documented"
 
 bench: $(VENV)/.bench
-	for program in benchmarks/*.py; do PYTHONPATH=$(VENV)/bench $(BIN)/python $$program || exit 1; done
+	for name in $(BENCHMARKS); do PYTHONPATH=$(VENV)/bench $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist lamina-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

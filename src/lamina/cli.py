@@ -235,7 +235,9 @@ def average(
 )
 def compare(
     config: Annotated[str, typer.Argument(help="A TOML file.")],
-    residual: Annotated[str, typer.Option(help="The schemes, separated by commas.")],
+    residual: Annotated[
+        str, typer.Option(help="Schemes, separated by commas: b2t, or post-ln/pre-ln for encoder and decoder.")
+    ],
     changes: Annotated[list[str] | None, typer.Argument(help="Options to override, as key=value.")] = None,
     depth: Annotated[
         str | None, typer.Option(help="Depths, separated by commas: 6,12, or 60-12 for encoder and decoder.")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from lamina import residual
 from lamina.diagnose.results import Diagnosis, Measure, Series
 from lamina.diagnose.thresholds import VerdictOptions
 from lamina.studies import calibration, calibration_score
@@ -16,7 +16,7 @@ from lamina.studies.calibration_score import Cell, Outcome, calibrate, choose, f
 
 
 def outcome(nll: float | None) -> Outcome:
-    return Outcome("finished", "", nll, 5.0, 1.0)
+    return Outcome("finished", "", nll, 5.0)
 
 
 def test_a_run_that_learns_less_than_a_quarter_of_the_best_has_failed() -> None:
@@ -86,13 +86,10 @@ def test_hits_are_counted_on_the_other_half() -> None:
 
 
 def test_seeds_of_a_cell_stay_together_and_halves_are_even() -> None:
-    cells = calibration.grid(seeds=2)
-    assert len(set(cells)) == len(cells)
-    assert all(cell.half == Cell(cell.scheme, cell.depth, cell.rate, 3 - cell.seed).half for cell in cells)
-    assert 0.3 < sum(cell.half for cell in cells) / len(cells) < 0.7
-    for cell in cells:
-        for scheme in cell.scheme.split("/"):
-            assert scheme in residual.names()
+    places = list(product(calibration.SCHEMES, calibration.DEPTHS, calibration.RATES))
+    cells = [[Cell(*place, seed) for seed in (1, 2)] for place in places]
+    assert all(one.half == other.half for one, other in cells)
+    assert 0.3 < sum(one.half for one, _ in cells) / len(cells) < 0.7
 
 
 @pytest.mark.slow
@@ -101,24 +98,10 @@ def test_a_small_grid_from_end_to_end(
 ) -> None:
     monkeypatch.setattr(calibration, "SCHEMES", ("pre-ln", "post-ln/pre-ln"))
     monkeypatch.setattr(calibration, "DEPTHS", (2,))
-    monkeypatch.setattr(calibration, "SENTENCES", {"train": 400, "valid": 20})
-    monkeypatch.setattr(calibration, "run_grid", run_here)
-    monkeypatch.setattr(calibration_score, "LEARNT", -math.inf)  # so small a run learns nothing
-    words = ["--folder", str(tmp_path), "--steps", "40", "--rates", "0.01"]
-    calibration.main(words)
-    assert "| pre-ln | 2 | 0.01 |" in capsys.readouterr().out
-    assert {file.stem for file in (tmp_path / "outcomes").iterdir()} == {
-        "pre-ln-2-0.01-1-40",
-        "post-ln+pre-ln-2-0.01-1-40",
-    }
-    assert not (tmp_path / "runs" / "pre-ln-2-0.01-1").exists()
-    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "diagnoses").iterdir()}
-    calibration.main([*words, "--score-only"])
-    assert {file: file.stat().st_mtime_ns for file in before} == before, "nothing is measured twice"
-
-
-def run_here(folder: Path, cells: list[Cell], *, steps: int, workers: int) -> None:
-    """Without processes of its own, which would not see the changed grid."""
-    calibration._store(folder)
-    for cell in cells:
-        calibration.train_cell(folder, cell, steps)
+    monkeypatch.setattr(calibration_score, "LEARNT", -math.inf)  # so short a run learns nothing
+    calibration.main(["--folder", str(tmp_path), "--steps", "4", "--rates", "0.01"])
+    said = capsys.readouterr().out
+    assert "| pre-ln | 2 | 0.01 |" in said
+    assert "| post-ln/pre-ln | 2 | 0.01 |" in said
+    assert json.loads((tmp_path / "calibration.json").read_bytes())["rows"]
+    assert {path.name for path in (tmp_path / "rate-0.01").iterdir()} == {"pre-ln-2-seed1", "post-ln+pre-ln-2-seed1"}

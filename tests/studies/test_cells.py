@@ -28,6 +28,13 @@ def test_every_combination_seed_by_seed(config: Path) -> None:
     assert list(last.model["num_layers"]) == [4, 2]
 
 
+def test_encoder_and_decoder_may_differ(config: Path) -> None:
+    (cell, same) = make_cells(config, [], ["post-ln / pre-ln", "b2t/b2t"])
+    assert (cell.scheme, cell.name) == ("post-ln/pre-ln", "post-ln+pre-ln-2-seed7")
+    assert list(cell.config.model["residual"]) == ["post-ln", "pre-ln"]
+    assert same.scheme == "b2t"
+
+
 def test_depth_of_the_config_is_the_default(config: Path) -> None:
     assert [cell.depth for cell in make_cells(config, [], ["b2t"])] == [2]
 
@@ -37,6 +44,8 @@ def test_depth_of_the_config_is_the_default(config: Path) -> None:
     [
         (["b2t", "b2t"], [], "'b2t' is listed twice"),
         (["b2t", "b2d"], [], "b2d"),
+        (["b2t/pre-ln/post-ln"], [], "names 3 schemes"),
+        (["b2t", "b2t/b2t"], [], "'b2t' is listed twice"),
         (["b2t"], ["6", "06"], "'06' is not a depth"),
         (["b2t"], ["6", "6"], "'6' is listed twice"),
         (["b2t"], ["0"], "not a depth"),

@@ -43,6 +43,7 @@ class RunStory:
 
     name: str
     scheme: str
+    """`b2t`, or `post-ln/pre-ln` where encoder and decoder differ."""
     depth: str
     """`18-18`, or `12` for a single stack."""
     seed: int
@@ -101,7 +102,7 @@ def comparison_page(runs: Sequence[RunStory], form: str, sentences: Sequence[str
         overviews=[table for when in WHEN if (table := _verdicts(groups, when))],
         verdicts=_sentences(groups),
         samples=_samples(groups),
-        cards=cards(run.scheme for run in runs),
+        cards=cards(name for run in runs for name in run.scheme.split("/")),
         signs=SIGNS,
     )
 

@@ -38,13 +38,10 @@ class Cell:
     seed: int
 
     @property
-    def name(self) -> str:
-        return f"{self.scheme.replace('/', '+')}-{self.depth}-{self.rate:g}-{self.seed}"
-
-    @property
     def half(self) -> int:
         """0 to set thresholds, 1 to count hits; all seeds of a cell are on one side."""
-        return hash_of(f"{self.scheme}-{self.depth}-{self.rate:g}") % 2
+        digest = hashlib.sha256(f"{self.scheme}-{self.depth}-{self.rate:g}".encode()).digest()
+        return digest[0] % 2
 
 
 @dataclass(frozen=True)
@@ -56,20 +53,11 @@ class Outcome:
     valid_nll: float | None
     """After the last step; None where it never got there."""
     unigram_nll: float
-    seconds: float
-
-    def __str__(self) -> str:
-        loss = "" if self.valid_nll is None else f" {self.valid_nll:.3f}"
-        return f"{self.state}{loss} ({self.seconds:.0f} s)"
 
     @property
     def learnt(self) -> float:
         """Nats below the unigram model."""
         return -math.inf if self.valid_nll is None else self.unigram_nll - self.valid_nll
-
-
-def hash_of(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
 
 def failures(outcomes: Mapping[Cell, Outcome]) -> dict[Cell, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ class Cell:
     """One run of a comparison."""
 
     scheme: str
+    """`b2t`, or `post-ln/pre-ln` where encoder and decoder differ."""
     depth: Depth
     seed: int
     config: RunConfig
@@ -28,7 +30,7 @@ class Cell:
     @property
     def name(self) -> str:
         """As its folder is called: `b2t-12-seed1`."""
-        return f"{self.scheme}-{show_depth(self.depth)}-seed{self.seed}"
+        return f"{self.scheme.replace('/', '+')}-{show_depth(self.depth)}-seed{self.seed}"
 
 
 def make_cells(
@@ -36,7 +38,7 @@ def make_cells(
 ) -> list[Cell]:
     """All combinations, seed by seed, so that a comparison cut short is even."""
     base = read_config(file, list(words))
-    names = [residual.find(name.strip()).name for name in schemes]
+    names = [read_scheme(name) for name in schemes]
     chosen = [read_depth(depth) for depth in depths] or [_depth_of(base, file)]
     for what, values in (("scheme", names), ("depth", [show_depth(depth) for depth in chosen])):
         twice = [value for at, value in enumerate(values) if value in values[:at]]
@@ -48,6 +50,14 @@ def make_cells(
         for depth in chosen
         for scheme in names
     ]
+
+
+def read_scheme(text: str) -> str:
+    """`b2t`, or `post-ln/pre-ln` for encoder and decoder."""
+    parts = [residual.find(part.strip()).name for part in text.split("/")]
+    if len(parts) > 2:
+        raise UserError(f"{text!r} names {len(parts)} schemes; write b2t, or post-ln/pre-ln for encoder and decoder")
+    return "/".join(dict.fromkeys(parts))
 
 
 def read_depth(text: str) -> Depth:
@@ -64,7 +74,8 @@ def show_depth(depth: Depth) -> str:
 
 def _config(file: str | Path, words: Sequence[str], scheme: str, depth: Depth, seed: int) -> RunConfig:
     layers = depth if isinstance(depth, int) else list(depth)
-    return read_config(file, [*words, f"model.residual={scheme}", f"model.num_layers={layers}", f"seed={seed}"])
+    residuals = scheme if "/" not in scheme else json.dumps(scheme.split("/"))
+    return read_config(file, [*words, f"model.residual={residuals}", f"model.num_layers={layers}", f"seed={seed}"])
 
 
 def _depth_of(config: RunConfig, file: str | Path) -> Depth:

@@ -88,9 +88,7 @@ class RunFolder:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         before = self.status()
         started = before.started if before else now
-        status = Status(
-            state=state, step=step, reason=reason, started=started, updated=now, version=lamina.__version__
-        )
+        status = Status(state=state, step=step, reason=reason, started=started, updated=now, version=lamina.__version__)
         self._write(self._status, status.model_dump_json(indent=1) + "\n")
 
     def status(self) -> Status | None:
