@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from lamina.diagnose.measure import gradient_along_stream
 from lamina.diagnose.results import Diagnosis, Grid, Measure, Series, Skipped, Verdict
 
 HOSTILE = [
@@ -79,22 +80,15 @@ def gradient(scheme: str, layers: int) -> Measure:
     encoder = tuple(0.3 * fall ** (0.6 * (layers - l)) for l in numbers)
     decoder = tuple(0.5 * fall ** (2 * (layers - l)) for l in numbers)
     theory = tuple(0.5 * (2 / 3) ** ((layers - l) / 2) for l in numbers) if fall < 0.9 else tuple(0.4 for _ in numbers)
-    return Measure(
-        key="gradient-along-stream",
-        title="Gradient by layer",
-        formula="‖E[∂L/∂W]‖_F of the last feed-forward matrix of each layer",
-        source="Xiong et al. 2020, figure 3",
-        look_for="A line that falls to the left loses its gradient on the way down: the lower layers hardly learn.",
-        x_label="layer",
-        y_label="gradient norm",
-        log_y=True,
-        measured=(
+    lines = {
+        "measured": (
             Series(label="encoder", x=numbers, y=encoder, spread=tuple(0.3 * y for y in encoder)),
             Series(label="decoder", x=numbers, y=decoder, spread=tuple(0.4 * y for y in decoder)),
         ),
-        theory=(Series(label="decoder: (2/3)^((L−l)/2)", x=numbers, y=theory, dashes=True),),
-        facts={"decoder, first ÷ last": decoder[0] / decoder[-1], "slope of ln y": math.log(fall)},
-    )
+        "theory": (Series(label="decoder: (2/3)^((L−l)/2)", x=numbers, y=theory, dashes=True),),
+    }
+    facts = {"decoder, first ÷ last": decoder[0] / decoder[-1], "slope of ln y": math.log(fall)}
+    return gradient_along_stream.MEASURE.model_copy(update=lines | {"facts": facts})
 
 
 def stream_norms(scheme: str, layers: int) -> Measure:

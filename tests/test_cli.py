@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from lamina import residual
+from lamina import cli, residual
+from lamina.studies import summary
+from trained_runs import trained_run
 
 
 def lamina(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -144,6 +147,39 @@ def test_diagnose_mistakes(words: list[str], message: str, tmp_path: Path) -> No
     assert failed.returncode == 2
     assert message in failed.stderr
     assert "Traceback" not in failed.stderr
+
+
+def test_report_of_all_in_a_folder(tmp_path: Path) -> None:
+    """As after a comparison: a page among the runs, one of them moved aside; and a name that looks like markup."""
+    run = trained_run("translation", tmp_path)
+    for name in ("[red]x", "[red]x.former1"):
+        shutil.copytree(run, run.parent / name, symlinks=True)
+    (run.parent / "report.html").touch()
+    given = sorted(str(path) for path in run.parent.iterdir())
+    assert len(given) == 4
+    shown = lamina("report", *given, "--output", "all.md", "--title", "All", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert "\n[red]x " in shown.stdout
+    assert f"Left out, as files or as runs that were replaced: {given[1]}, {given[2]}" in shown.stdout
+    assert shown.stdout.endswith("The report: all.md\n")
+    page = (tmp_path / "all.md").read_text()
+    assert page.startswith("# All\n")
+    assert "| pre-ln" in page
+    twice = lamina("report", str(run), f"{run}/", cwd=tmp_path)
+    assert twice.returncode == 2
+    assert "one run given twice would count as two seeds" in twice.stderr
+    none = lamina("report", str(run.parent / "report.html"), cwd=tmp_path)
+    assert none.returncode == 2
+    assert "there is no run to report" in none.stderr
+
+
+def test_a_comparison_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`lamina train own.toml` makes runs/own a run folder."""
+    (tmp_path / "own.toml").write_text("[model]\nnum_layers = 1\n")
+    called = []
+    monkeypatch.setattr(summary, "compare_and_summarise", lambda cells, folder, file: called.append((folder, file)))
+    cli.compare(str(tmp_path / "own.toml"), "b2t")
+    assert called == [(Path("runs/own-compared"), Path("runs/own-compared/report.html"))]
 
 
 @pytest.mark.parametrize(

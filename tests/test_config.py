@@ -65,6 +65,11 @@ def test_mistakes(tmp_path: Path, content: str, words: list[str], message: str) 
         read_values(tmp_path / "own.toml", words)
 
 
+def test_the_example_is_one_of_the_command() -> None:
+    with pytest.raises(UserError, match=r"'in.txt' is not of the form key=value, such as beam=4"):
+        words_to_values(["in.txt"], example="beam=4")
+
+
 def test_the_reference_in_the_docs_is_made_from_the_code() -> None:
     from lamina.train.reference import config_reference
 

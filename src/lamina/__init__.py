@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lamina.callback import LaminaCallback
     from lamina.diagnosis import diagnose, watch
     from lamina.errors import UserError
     from lamina.model.stack import Stack
@@ -12,9 +13,10 @@ if TYPE_CHECKING:
     from lamina.train.run import load
 
 __version__ = "0.1.0"
-__all__ = ["Stack", "Transformer", "UserError", "__version__", "diagnose", "load", "watch"]
+__all__ = ["LaminaCallback", "Stack", "Transformer", "UserError", "__version__", "diagnose", "load", "watch"]
 
 _HOMES = {
+    "LaminaCallback": "lamina.callback",
     "Stack": "lamina.model.stack",
     "Transformer": "lamina.model.transformer",
     "UserError": "lamina.errors",

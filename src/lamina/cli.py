@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lamina.train.run import Run
 
 REQUEUE = 75  # the run was interrupted and can be resumed: a scheduler should start it again
+BY_HAND = 130  # the same, but by Ctrl-C: nothing should
 
 app = typer.Typer(
     name="lamina",
@@ -109,7 +110,7 @@ def train(
     status = train_run(read_config(config, changes or []), path, force=force)
     show_run(summarise_run(path))
     if status.state == "stopped":
-        sys.exit(REQUEUE)
+        sys.exit(BY_HAND if status.reason == "SIGINT" else REQUEUE)
     if status.state == "failed":
         sys.exit(3)
 
@@ -143,6 +144,7 @@ def generate(
     output_file: Annotated[str, typer.Option("--output", help="Where outputs go; - for standard output.")] = "-",
     output_format: Annotated[str, typer.Option(help="text (a line for each line) or jsonl (with scores).")] = "text",
     to: Annotated[str | None, typer.Option(help="The language to translate into, where there are several.")] = None,
+    prefix: Annotated[str, typer.Option(help="What every output has to start with.", show_default=False)] = "",
     score: Annotated[str | None, typer.Option(help="A file of targets to score instead of generating.")] = None,
     checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = "best",
     beam: Annotated[int | None, typer.Option(min=1, help="Hypotheses a search keeps; else the config decides.")] = None,
@@ -151,9 +153,14 @@ def generate(
     """Translate, summarise or continue lines of text, or score given targets."""
     from lamina.train.lines import generate_lines, score_lines
 
+    for word in changes or []:
+        if Path(word).is_file():
+            raise UserError(f"{word} is a file, not an option: to read it, say --input {word}")
+    if score is not None and prefix:
+        raise UserError("--score takes targets as they are; --prefix is for outputs that are generated")
     loaded = _load(run, checkpoint, changes, beam, int8)
     if score is None:
-        generate_lines(loaded, input_file, output_file, output_format=output_format, to=to)
+        generate_lines(loaded, input_file, output_file, output_format=output_format, to=to, prefix=prefix)
     else:
         score_lines(loaded, input_file, score, output_file, output_format=output_format, to=to)
 
@@ -162,7 +169,8 @@ def _load(path: str, checkpoint: str, changes: list[str] | None, beam: int | Non
     from lamina.config import words_to_values
     from lamina.train.run import load
 
-    generation = words_to_values(changes or []) | ({} if beam is None else {"beam": beam})
+    generation = words_to_values(changes or [], example="length_penalty=1.2")
+    generation |= {} if beam is None else {"method": "beam", "beam": beam}
     run = load(path, checkpoint, generation=generation)
     return run.quantise() if int8 else run
 
@@ -202,6 +210,13 @@ def diagnose(
     batches: Annotated[int, typer.Option(min=1, help="How many batches each model is shown.")] = 4,
     tokens: Annotated[int, typer.Option(min=1, help="Tokens in a batch.")] = 256,
     checkpoint: Annotated[str, typer.Option(help="Of runs: best, latest, average or step-00001000.")] = "best",
+    depths: Annotated[
+        str,
+        typer.Option(
+            help="Numbers of layers for the change of the output against depth; up to 100 in the paper, which takes "
+            "minutes where the model is wide."
+        ),
+    ] = "2,4,8,16",
     output: Annotated[Path, typer.Option(help="The page: .html, .md, or .json for the numbers.")] = Path("why.html"),
 ) -> None:
     """Measure why a model trains or does not: gradients, streams, norms; verdicts first, then a page of pictures."""
@@ -209,11 +224,12 @@ def diagnose(
     from lamina.report.diagnosis import save
     from lamina.report.page import form_of
     from lamina.report.terminal import show_diagnoses
-    from lamina.train.diagnosis import Extent, diagnose_all
+    from lamina.train.diagnosis import Extent, diagnose_all, read_depths
 
     form_of(output, others=("json",))  # before the work, not after it
+    extent = Extent(seeds, batches, tokens, checkpoint, output_depths=read_depths(depths))
     with progress_bar() as progress:
-        diagnoses = diagnose_all(what, Extent(seeds, batches, tokens, checkpoint), progress)
+        diagnoses = diagnose_all(what, extent, progress)
     save(diagnoses, output)
     show_diagnoses(diagnoses, output)
 
@@ -221,12 +237,15 @@ def diagnose(
 @app.command(epilog="Example: lamina average runs/b2t --last 10")
 def average(
     run: Annotated[str, typer.Argument(help="A run folder.")],
-    last: Annotated[int, typer.Option(min=1, help="How many of the last checkpoints.")] = 5,
+    last: Annotated[
+        int | None, typer.Option(min=1, help="How many of the last checkpoints; by default all that are kept.")
+    ] = None,
 ) -> None:
     """Average the weights of a run's last checkpoints."""
     from lamina.train.runs import average_run
 
-    typer.echo(f"{average_run(run, last)}: use it with lamina evaluate {run} --checkpoint average")
+    averaged = ", ".join(each.name for each in average_run(run, last))
+    typer.echo(f"The average of {averaged}: use it with lamina evaluate {run} --checkpoint average")
 
 
 @app.command(
@@ -243,24 +262,25 @@ def compare(
         str | None, typer.Option(help="Depths, separated by commas: 6,12, or 60-12 for encoder and decoder.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds of each.")] = 1,
-    folder: Annotated[str | None, typer.Option(help="Where the runs go; by default runs/ and the file's name.")] = None,
+    folder: Annotated[
+        str | None, typer.Option(help="Where the runs go; by default runs/, the file's name and -compared.")
+    ] = None,
     output: Annotated[str | None, typer.Option(help="The report, .html or .md; by default in that folder.")] = None,
 ) -> None:
     """Train the same model under several schemes side by side, and put them into one report."""
     from lamina.studies.cells import make_cells
-    from lamina.studies.compare import compare as compare_cells
-    from lamina.studies.summary import report_file, summarise
+    from lamina.studies.summary import compare_and_summarise, report_file
 
-    path = Path(folder or f"runs/{Path(config).stem}")
+    path = Path(folder or f"runs/{Path(config).stem}-compared")
     file = report_file(output or path / "report.html")
     cells = make_cells(config, changes or [], residual.split(","), depth.split(",") if depth else (), seeds)
-    summarise(list(compare_cells(cells, path).values()), file)
+    compare_and_summarise(cells, path, file)
     typer.echo(f"\nThe report: {file}")
 
 
-@app.command(epilog="Example: lamina report runs/compared/* --output compared.html")
+@app.command(epilog="Example: lamina report runs/own-compared/* --output compared.html")
 def report(
-    runs: Annotated[list[str], typer.Argument(help="Run folders, all of one task.")],
+    runs: Annotated[list[str], typer.Argument(help="Run folders, all of one task; files among them are left out.")],
     output: Annotated[
         str, typer.Option(help="The page, .html or .md; or its first curves alone, .svg, .pdf or .png.")
     ] = "report.html",
@@ -299,7 +319,7 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         typer.echo("lamina: interrupted", err=True)
-        sys.exit(130)
+        sys.exit(BY_HAND)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from lamina.errors import UserError
 from lamina.options import Options
 
 Values = dict[str, Any]
+EXAMPLE = "model.dropout=0.3"
 
 
 def read_values(path: str | Path, words: Sequence[str] = ()) -> Values:
@@ -26,11 +27,11 @@ def read_values(path: str | Path, words: Sequence[str] = ()) -> Values:
     return values
 
 
-def words_to_values(words: Sequence[str]) -> Values:
-    """`key=value` words alone."""
+def words_to_values(words: Sequence[str], example: str = EXAMPLE) -> Values:
+    """`key=value` words alone; `example` is shown to whoever writes them otherwise."""
     values: Values = {}
     for word in words:
-        values = _merge(values, _read_word(word))
+        values = _merge(values, _read_word(word, example))
     return values
 
 
@@ -51,10 +52,10 @@ def _read_file(path: Path, seen: tuple[Path, ...]) -> Values:
     return _merge(_read_file(path.parent / base, (*seen, path.resolve())), values)
 
 
-def _read_word(word: str) -> Values:
+def _read_word(word: str, example: str = EXAMPLE) -> Values:
     key, equals, text = word.partition("=")
     if not equals or not key:
-        raise UserError(f"{word!r} is not of the form key=value, such as model.dropout=0.3")
+        raise UserError(f"{word!r} is not of the form key=value, such as {example}")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -11,7 +11,7 @@ watch.report().save("why.html")
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from lamina.data.progress import Progress, no_progress
 from lamina.diagnose.examine import examine
 from lamina.diagnose.results import Diagnosis, Measure, Verdict
-from lamina.diagnose.subject import subject_of
+from lamina.diagnose.subject import OUTPUT_DEPTHS, subject_of
 from lamina.diagnose.thresholds import VerdictOptions
 from lamina.diagnose.watch import Watch
 from lamina.report.diagnosis import page, save
@@ -56,6 +56,7 @@ def diagnose(
     *,
     seeds: int = 5,
     batches: int = 4,
+    depths: Sequence[int] = OUTPUT_DEPTHS,
     name: str | None = None,
     thresholds: VerdictOptions | None = None,
     progress: Progress = no_progress,
@@ -69,11 +70,15 @@ def diagnose(
     loss: a function of the output, or of the output and the batch, that gives a single number. Without it the output's
         own `loss` is used; without that, the mean of the output along a fixed random direction.
     seeds: how many models of a factory.
+    depths: the numbers of layers at which the change of the output is measured, where a factory takes `num_layers`; the
+        paper goes up to 100, of two sub-layers each, which takes its time.
     thresholds: from which numbers on a verdict warns, where they are not the usual ones.
 
     The module's gradients, modes and the random state are left as they were.
     """
-    subject = subject_of(module_or_factory, batch, loss, batches=batches, name=name, thresholds=thresholds)
+    subject = subject_of(
+        module_or_factory, batch, loss, batches=batches, depths=depths, name=name, thresholds=thresholds
+    )
     return Report(examine(subject, seeds=seeds, progress=progress))
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +18,28 @@ from made_diagnoses import hostile, make
 from made_stories import SENTENCES, STORIES
 
 pytestmark = pytest.mark.browser
-PAGES = ("one", "several", "hostile", "comparison")
+REAL = ("diagnosed", "watched", "compared")
+PAGES = ("one", "several", "hostile", "comparison", *REAL)
+CONFIG = """
+[data]
+max_tokens = 200
+oversize = "alone"
+[model]
+model_dim = 16
+feed_forward_dim = 32
+num_heads = 2
+num_layers = 2
+[schedule]
+learning_rate = 1e-3
+warmup_steps = 5
+[train]
+steps = 30
+validate_every = 10
+log_every = 5
+samples = 0
+[diagnose]
+every = 3
+"""
 PICTURES = "[...document.querySelectorAll('svg[role=img]')].map(each => each.getBoundingClientRect().toJSON())"
 
 
@@ -26,7 +50,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save([make(scheme) for scheme in ("post-ln", "pre-ln", "b2t", "resi-dual")], made / "several.html")
     save([make("pre-ln"), hostile()], made / "hostile.html")
     save_comparison(STORIES, made / "comparison.html", SENTENCES)
+    make_real(made)
     return made
+
+
+def make_real(made: Path) -> None:
+    """A small comparison, trained and watched; its page, and those of one run at the start and while it trained."""
+    (made / "small.toml").write_text(CONFIG)
+    lamina(made, "compare", "small.toml", "--residual", "post-ln,pre-ln", "--output", "compared.html")
+    (run, *_) = sorted((made / "runs" / "small-compared").glob("post-ln*"))
+    lamina(made, "diagnose", f"{run}/diagnosis/start.json", "--output", "diagnosed.html")
+    lamina(made, "diagnose", f"{run}/diagnosis/training.json", "--output", "watched.html")
+
+
+def lamina(folder: Path, *words: str) -> None:
+    command = [sys.executable, "-m", "lamina.cli", *words]
+    ran = subprocess.run(command, cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
 
 
 def ground_and_ink(shot: Path) -> tuple[float, float]:
@@ -56,9 +96,23 @@ def test_a_page_is_whole(browser: Browser, folder: Path, name: str, dark: bool, 
     assert (ground < 0.15 and ink > 0.8) if dark else (ground > 0.98 and ink < 0.2)
 
 
+def test_real_pages_show_what_was_measured(browser: Browser, folder: Path) -> None:
+    expected = {
+        "diagnosed": ("Gradient by layer", "Gradient along the stream", "at the start, mean and standard deviation"),
+        "watched": ("Updates over training", "The stream over training", "watched at 10 steps, last at step 30"),
+        "compared": ("Gradient by layer", "Gradient along the stream", "validation loss"),
+    }
+    for name in REAL:
+        browser.open(folder / f"{name}.html")
+        text = browser.evaluate("document.body.innerText")
+        assert all(each in text for each in expected[name]), name
+        assert "post-ln" in text
+
+
 @pytest.mark.parametrize("width", [1280, 390], ids=["wide", "narrow"])
-def test_letters_in_pictures_can_be_read(browser: Browser, folder: Path, width: int) -> None:
-    browser.open(folder / "several.html", width=width)
+@pytest.mark.parametrize("name", ["several", *REAL])
+def test_letters_in_pictures_can_be_read(browser: Browser, folder: Path, name: str, width: int) -> None:
+    browser.open(folder / f"{name}.html", width=width)
     heights = browser.evaluate(
         "[...document.querySelectorAll('svg[role=img] text')].map(each => parseFloat(getComputedStyle(each).fontSize)"
         " * each.getScreenCTM().a || 99)"
@@ -73,8 +127,9 @@ def test_hostile_names_run_nothing(browser: Browser, folder: Path) -> None:
     assert not any(event["method"] == "Page.javascriptDialogOpening" for event in browser.events)
 
 
-def test_ids_are_unique_to_a_browser_too(browser: Browser, folder: Path) -> None:
-    browser.open(folder / "comparison.html")
+@pytest.mark.parametrize("name", ["comparison", *REAL])
+def test_ids_are_unique_to_a_browser_too(browser: Browser, folder: Path, name: str) -> None:
+    browser.open(folder / f"{name}.html")
     count = "new Set([...document.querySelectorAll('[id]')].map(each => each.id)).size"
     assert browser.evaluate(count) == browser.evaluate("document.querySelectorAll('[id]').length")
     broken = (

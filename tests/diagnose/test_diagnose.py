@@ -10,12 +10,13 @@ import torch
 from torch import nn
 
 import lamina
-from lamina.diagnose.examine import describe
 from lamina.diagnose.passes import record_pass
 from lamina.diagnose.results import Diagnosis
+from lamina.diagnose.sample import Anatomy
 from lamina.diagnose.thresholds import VerdictOptions
 from lamina.errors import UserError
-from lamina.train.diagnosis import Extent, diagnose_all, subjects_of
+from lamina.train import checkpoint
+from lamina.train.diagnosis import NO_CHECKPOINT, Extent, diagnose_all, read_depths, subjects_of
 from lamina.train.runs import read_config, train
 from small_models import Mixer
 
@@ -23,6 +24,7 @@ X = torch.randn(8, 5, 16, generator=torch.Generator().manual_seed(1))
 RECORDED = {"gradient-by-layer", "gradient-along-stream", "gradient-at-norms", "stream-norms", "norm-jacobian"}
 RECORDED |= {"hidden-change", "cosine-of-layers", "layer-dependency"}
 OF_DEPTH = {"gradient-against-depth", "output-change"}
+OF_TRAINING = {"adam-conditioning", "matrix-updates"}
 TINY = ["model.num_layers=2", "model.model_dim=16", "model.feed_forward_dim=32", "model.num_heads=2"]
 SMALL_EXTENT = Extent(seeds=2, batches=2, tokens=60)
 
@@ -51,8 +53,11 @@ def test_a_module_is_measured_over_batches(tmp_path: Path) -> None:
     assert (diagnosis.name, diagnosis.model) == ("TransformerEncoder", "2 TransformerEncoder, width 16")
     assert (diagnosis.spread_over, diagnosis.repeats) == ("batches", 3)
     assert {each.key for each in diagnosis.measures} == RECORDED
-    assert {each.key for each in diagnosis.skipped} == OF_DEPTH | {"added-block"}
+    assert {each.key for each in diagnosis.skipped} == OF_DEPTH | OF_TRAINING | {"added-block"}
     assert "needs a config or a factory that takes num_layers" in diagnosis.skipped[-1].reason
+    for key in OF_TRAINING:
+        with pytest.raises(UserError, match=r"needs training: lamina.watch.*diagnose.every"):
+            diagnosis[key]
     assert report["stream-norms"].measured[0].spread
     assert report.verdicts == diagnosis.verdicts
     assert report.verdicts
@@ -70,8 +75,51 @@ def test_a_factory_is_measured_over_seeds_and_against_depth() -> None:
     assert (diagnosis.spread_over, diagnosis.repeats, diagnosis.schemes) == ("seeds", 2, ("resi-dual",))
     assert diagnosis.model == "2 Stack, width 16, resi-dual"
     assert {each.key for each in diagnosis.measures} == RECORDED | OF_DEPTH | {"added-block", "gradient-by-stream"}
-    assert not diagnosis.skipped
+    assert {each.key for each in diagnosis.skipped} == OF_TRAINING
     assert [each[1:] for each in seen] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def test_the_gradient_against_depth_is_a_mean_over_all_batches() -> None:
+    """Two batches whose losses have opposite signs leave nothing."""
+    batches = [{"x": X[:4], "sign": sign} for sign in (1.0, -1.0)]
+
+    class Signed(nn.Module):
+        def __init__(self, num_layers: int) -> None:
+            super().__init__()
+            self.body = encoder(num_layers).eval()
+
+        def forward(self, x: torch.Tensor, sign: float) -> dict[str, torch.Tensor]:
+            return {"loss": sign * self.body(x).square()[..., 0].mean()}
+
+    def power(given: Any) -> float:
+        report = lamina.diagnose(lambda seed, num_layers=2: Signed(num_layers), given, seeds=1)
+        return max(report["gradient-against-depth"].measured[0].y)
+
+    assert power(batches) < 1e-3 * power(batches[:1])
+
+
+def test_depths_can_be_chosen() -> None:
+    report = lamina.diagnose(stack, X, seeds=1, depths=(5, 2))
+    assert report["output-change"].measured[0].x == (2, 5)
+    with pytest.raises(UserError, match=r"at least two numbers of layers, from 1 up, not \(3,\)"):
+        lamina.diagnose(stack, X, depths=[3])
+    with pytest.raises(UserError, match="from 1 up"):
+        lamina.diagnose(stack, X, depths=[0, 3])
+
+
+def test_a_batch_that_cannot_be_cut_leaves_a_note() -> None:
+    cut, whole = (lamina.diagnose(encoder(), given).diagnosis for given in (X, X[:1]))
+    assert not any("no spread" in note for note in cut.notes)
+    assert any("one batch alone was looked at, so numbers have no spread" in note for note in whole.notes)
+    assert all(not each.spread for measure in whole.measures for each in measure.measured)
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_no_seeds_and_no_batches(number: int) -> None:
+    with pytest.raises(UserError, match=f"seeds is the number of models .* at least 1, not {number}"):
+        lamina.diagnose(stack, X, seeds=number)
+    with pytest.raises(UserError, match=f"batches is the number of pieces .* at least 1, not {number}"):
+        lamina.diagnose(encoder(), X, batches=number)
 
 
 def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
@@ -140,7 +188,10 @@ def test_descriptions() -> None:
     model = lamina.Transformer.from_preset("iwslt", residual=("b2t", "pre-ln"), **sizes)
     ids = torch.randint(3, 40, (2, 5))
     record, _ = record_pass(model, lambda model: model(ids, ids, labels=ids).smoothed.mean())
-    assert describe(model, record) == "2-3 encoder-decoder, width 16, b2t, pre-ln"
+    found = Anatomy.of(model, record)
+    assert found.description == "2-3 encoder-decoder, width 16, b2t, pre-ln"
+    assert (found.schemes, found.sublayers_per_layer) == (("b2t", "pre-ln"), 2)
+    assert found.placements == {"encoder": "post", "decoder": "pre"}
 
 
 # Configs and runs
@@ -181,8 +232,33 @@ def test_a_run_is_measured_at_its_start_and_at_a_checkpoint(place: Path) -> None
     kept = place / "run" / "diagnosis"
     assert same(Diagnosis.read(kept / "start.json"), start)
     assert same(Diagnosis.read(kept / "step-00000004.json"), trained)
-    latest = subjects_of(place / "run", [], Extent(checkpoint="latest", tokens=60))[1]
+    *_, latest = subjects_of(place / "run", [], Extent(checkpoint="latest", tokens=60))
     assert latest.step == 4
+
+
+def test_a_trained_run_is_judged_by_its_optimiser_s_state(place: Path) -> None:
+    start, trained = diagnose_all([str(place / "run")], SMALL_EXTENT)
+    assert "conditioning" not in {each.kind for each in start.verdicts}
+    judged = [each for each in trained.verdicts if each.kind == "conditioning"]
+    assert [each.where.split()[0] for each in judged] == ["encoder", "decoder"]
+    measure, config = trained["adam-conditioning"], read_config(place / "run", [])
+    rate = config.schedule.learning_rate * 4 / config.schedule.warmup
+    assert measure.facts["rate"] == pytest.approx(rate)
+    assert measure.facts["eps"] == config.optimiser.eps
+    state = checkpoint.load(place / "run" / "checkpoints" / "latest").optimiser
+    matrices = [each for name, each in state.items() if name.endswith("exp_avg_sq") and each.dim() > 1]
+    roots = [(0.98 * each.double() / (1 - 0.98**5)).sqrt() for each in matrices]  # a fifth step without gradient
+    each = [rate * 0.1 / (1 - 0.9**5) / (root + config.optimiser.eps) for root in roots]
+    assert measure.facts["κ"] == pytest.approx(sum(one.square().sum().item() for one in each) ** 0.5, rel=1e-3)
+    assert {each.key for each in trained.skipped} == OF_DEPTH | {"matrix-updates"}
+
+
+def test_another_optimiser_says_why_it_has_no_condition(place: Path, tmp_path: Path) -> None:
+    config = read_config(place / "own.toml", ["optimiser.name=sgd", "schedule.learning_rate=0.01"])
+    train(config, tmp_path / "run", quiet=True)
+    *_, trained = diagnose_all([str(tmp_path / "run")], SMALL_EXTENT)
+    with pytest.raises(UserError, match="SGD is not Adam"):
+        trained["adam-conditioning"]
 
 
 @pytest.mark.parametrize(
@@ -212,12 +288,24 @@ def test_a_run_that_is_half_written(place: Path, tmp_path: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:-9])
     with pytest.raises(UserError, match=r"model.safetensors: damaged"):
         diagnose_all([str(half)], SMALL_EXTENT)
+    assert Diagnosis.read(half / "diagnosis" / "start.json").step is None, "the start was looked at all the same"
     shutil.rmtree(half / "checkpoints")
-    with pytest.raises(UserError, match="no checkpoint 'best'; there are: none"):
-        diagnose_all([str(half)], SMALL_EXTENT)
+    (start,) = diagnose_all([str(half)], SMALL_EXTENT)
+    assert NO_CHECKPOINT in start.notes
     (half / "status.json").unlink()
     with pytest.raises(UserError, match="neither a run folder"):
         diagnose_all([str(half)], SMALL_EXTENT)
+
+
+def test_depths_on_the_command_line() -> None:
+    from typer.testing import CliRunner
+
+    from lamina.cli import app
+
+    assert read_depths("2,8, 32") == (2, 8, 32)
+    asked = CliRunner().invoke(app, ["diagnose", "missing.toml", "--depths", "2;8"])
+    assert isinstance(asked.exception, UserError)
+    assert "separated by commas, such as 2,8,32, not '2;8'" in str(asked.exception)
 
 
 TASK_CONFIGS = ["language-modelling", "masked-language-modelling", "classification"]

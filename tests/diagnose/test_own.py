@@ -242,13 +242,15 @@ def test_memory_is_within_twice_that_of_a_training_step() -> None:
         with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
             loss = model(ids, ids, labels=ids).smoothed.mean()
         loss.backward()
-    seen = {
-        each.value.untyped_storage().data_ptr(): each.value.untyped_storage().nbytes()
+    looked_at = [
+        each
         for stack in recorder.stacks
         for sublayer in stack.sublayers
         for each in (sublayer.read, sublayer.branch, *sublayer.before, *sublayer.after)
         if each is not None
-    }
+    ]
+    looked_at += [each for stack in recorder.stacks for norm in stack.norms for each in (norm.input, norm.output)]
+    seen = {each.value.untyped_storage().data_ptr(): each.value.untyped_storage().nbytes() for each in looked_at}
     assert len(seen) > 20
     assert sum(seen[key] for key in seen.keys() - kept.keys()) <= sum(kept.values())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -42,6 +42,16 @@ def test_one_batch_is_cut_along_its_first_dimension() -> None:
     assert len(split(torch.zeros(3, 2), 8)) == 3
 
 
+class Pair(NamedTuple):
+    x: Tensor
+    y: Tensor
+
+
+def test_a_named_tuple_is_cut_into_named_tuples() -> None:
+    pieces = split(Pair(torch.arange(4), torch.arange(4)), 2)
+    assert [piece.y.tolist() for piece in pieces] == [[0, 1], [2, 3]]
+
+
 @pytest.mark.parametrize("batch", [torch.zeros(1, 4), (torch.zeros(3), torch.zeros(4)), "no tensor"])
 def test_what_cannot_be_cut_stays_whole(batch: Any) -> None:
     assert split(batch, 4) == [batch]
@@ -73,6 +83,15 @@ def test_a_loss_of_the_output_or_of_output_and_batch() -> None:
     expected = model(X)
     assert one == [pytest.approx(expected.square().mean().item())]
     assert two == [pytest.approx((expected - X).square().mean().item())]
+
+
+def test_a_loss_that_is_a_module_of_two() -> None:
+    model = encoder().eval()
+    assert losses(subject_of(model, X, nn.MSELoss(), batches=1)) == [
+        pytest.approx(nn.functional.mse_loss(model(X), X).item())
+    ]
+    with pytest.raises(UserError, match=r"cannot be called with .*\(Tensor and dict\).*loss=lambda output, batch"):
+        losses(subject_of(model, {"src": X}, nn.CrossEntropyLoss()))
 
 
 class WithLoss(nn.Module):
@@ -177,6 +196,11 @@ def test_factories_take_a_seed_a_depth_both_or_nothing() -> None:
     factory, any_depth = as_factory(lambda seed, num_layers=2: encoder(num_layers))
     assert any_depth
     assert len(factory(1, 5).layers) == 5
+
+
+def test_a_depth_without_a_default() -> None:
+    with pytest.raises(UserError, match=r"num_layers of the factory needs a default.*def make\(seed, num_layers=6\)"):
+        subject_of(lambda seed, num_layers: encoder(num_layers), X)
 
 
 def test_what_is_no_model_and_makes_none() -> None:

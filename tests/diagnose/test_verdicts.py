@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina import UserError, residual
-from lamina.diagnose.measure import combine, take_all
+from lamina.diagnose.measure import conclude_all, take_all
 from lamina.diagnose.passes import record_pass
 from lamina.diagnose.results import Measure, Series, Verdict
 from lamina.diagnose.thresholds import VerdictOptions
@@ -34,7 +34,7 @@ def measured(scheme: str, depth: int, kind: str = "encoder-decoder") -> tuple[Me
     inputs = (source, target) if kind == "encoder-decoder" else (source,)
     model.calibrate(*inputs)  # type: ignore[operator]
     record, _ = record_pass(model, lambda model: model(*inputs, labels=labels).smoothed.mean())
-    return tuple(combine([take_all([record])[0]]))
+    return tuple(conclude_all(take_all([record])[0]))
 
 
 def verdict(found: tuple[Verdict, ...], kind: str, where: str) -> Verdict:

@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,14 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+import lamina
 from lamina import UserError, residual
 from lamina.diagnose.band import Band, BandOptions
-from lamina.diagnose.history import Departure, split_label
+from lamina.diagnose.look import Departure, Look, read_looks, write_looks
 from lamina.diagnose.measure.adam_conditioning import Rule
 from lamina.diagnose.results import Diagnosis
+from lamina.diagnose.step_probe import StepSizes
+from lamina.diagnose.stream_probe import StreamProbe, StreamSizes
 from lamina.diagnose.watch import Watch
 from lamina.model.encoder_decoder import EncoderDecoder
 from processes import run_in_processes
@@ -99,20 +103,22 @@ def test_what_is_noted_is_what_happened(kind: str) -> None:
         "sgd": lambda: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
     }
     optimizer = makers[kind]()
-    attention = model.decoder.layers[1].sublayers
-    queries = [attention[0].query.weight, attention[1].query.weight]
+    attention, crossing, _ = model.decoder.layers[1].sublayers
+    queries = {"query": attention.query.weight, "cross-query": crossing.query.weight}
     outer = model.encoder.layers[0].sublayers[1].outer.weight
     with Watch(model, optimizer, every=3) as watch:
         steps = loop(model, optimizer)
         take(steps, 2)
-        gradient = math.hypot(*(float(query.grad.norm()) for query in queries))
-        before = [query.detach().clone() for query in queries]
+        gradients = {name: float(query.grad.norm()) for name, query in queries.items()}
+        before = {name: query.detach().clone() for name, query in queries.items()}
         outer_before = outer.detach().clone()
         next(steps)
         values = watch.values()
-        assert values["gradient/decoder.2.query"] == pytest.approx(gradient)
-        moved = math.hypot(*((query.detach() - old).norm().item() for query, old in zip(queries, before, strict=True)))
-        assert values["update/decoder.2.query"] == pytest.approx(moved / math.hypot(*(float(w.norm()) for w in before)))
+        for name, query in queries.items():
+            assert values[f"gradient/decoder.2.{name}"] == pytest.approx(gradients[name])
+            moved = (query.detach() - before[name]).norm().item()
+            assert watch.history[-1].sizes.moved[f"decoder.2.{name}"] == pytest.approx(moved)
+            assert values[f"update/decoder.2.{name}"] == pytest.approx(moved / float(before[name].norm()))
         change = ((outer.detach() - outer_before).norm() / outer_before.norm()).item()
         assert values["update/encoder.1.outer"] == pytest.approx(change)
         assert ("condition" in values) == kind.startswith("adam")
@@ -161,6 +167,22 @@ def test_streams_are_those_of_the_training_pass() -> None:
     assert len(streams.sizes["encoder"]) == 3
     assert sorted(streams.sizes["encoder"]) == list(streams.sizes["encoder"]), "a pre-LN stream grows"
     assert streams.peaks["encoder"] == pytest.approx(seen[0].abs().max().item())
+    values = watch.history[0].values()
+    assert [values[f"stream/encoder.{layer}"] for layer in (1, 2, 3)] == list(streams.sizes["encoder"])
+    (grid, _) = watch.diagnosis()["watched-streams"].grids
+    assert grid.label == "encoder"
+    assert grid.values == tuple((size,) for size in streams.sizes["encoder"]), "a row for every layer"
+
+
+def test_a_layer_that_was_left_out_keeps_its_place() -> None:
+    layers = [nn.Linear(3, 3) for _ in range(3)]
+    probe = StreamProbe({"stack": [[layer] for layer in layers]})
+    x = torch.ones(2, 3)
+    for layer in (layers[0], layers[2]):
+        x = layer(x)
+    (sizes,) = probe.finish().sizes.values()
+    assert [math.isnan(size) for size in sizes] == [False, True, False]
+    assert sizes[2] == pytest.approx(x.detach().square().mean().sqrt().item())
 
 
 def test_a_foreign_model_is_watched_layer_by_layer() -> None:
@@ -177,6 +199,78 @@ def test_a_foreign_model_is_watched_layer_by_layer() -> None:
         for kind in ("query", "key", "value", "output", "inner", "outer"):
             assert values[f"update/encoder.{layer}.{kind}"] > 0, (layer, kind)
     assert len(watch.history[-1].streams.sizes["encoder"]) == 3
+
+
+def test_cross_attention_of_a_foreign_decoder_is_told_apart() -> None:
+    model = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, batch_first=True), 2)
+    optimizer = adam(model)
+    with Watch(model, optimizer, every=1) as watch:
+        model(torch.randn(2, 5, 8), torch.randn(2, 4, 8)).square().mean().backward()
+        own, crossing = model.layers[1].self_attn, model.layers[1].multihead_attn
+        expected = [float(each.in_proj_weight.grad.chunk(3)[2].norm()) for each in (own, crossing)]
+        optimizer.step()
+    values = watch.values()
+    assert [values[f"gradient/stack.2.{kind}"] for kind in ("value", "cross-value")] == pytest.approx(expected)
+    lines = {line.label for line in watch.diagnosis()["watched-gradients"].measured}
+    assert {"stack value", "stack cross-value", "stack outer"} <= lines
+
+
+class Mixing(nn.Module):
+    """A layer whose matrix has no name that anybody knows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mixer = nn.ModuleDict({"dense": nn.Linear(8, 8)})
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.mixer["dense"](x)
+
+
+def test_a_matrix_that_nobody_knows_has_its_layer_all_the_same() -> None:
+    model = nn.Sequential(*(Mixing() for _ in range(3)))
+    optimizer = adam(model)
+    with Watch(model, optimizer, every=1) as watch:
+        model(torch.randn(2, 8)).square().mean().backward()
+        optimizer.step()
+    updates = watch.diagnosis()["watched-updates"]
+    assert [line.label for line in updates.measured] == ["stack mixer.dense"]
+    assert [len(grid.values) for grid in updates.grids] == [3]
+    assert watch.values().keys() >= {f"update/stack.{layer}.mixer.dense" for layer in (1, 2, 3)}
+    assert {each.key for each in watch.diagnosis().skipped} == {"matrix-updates"}
+
+
+def test_attention_matrices_are_compared_with_the_networks_largest() -> None:
+    """Liu et al. 2020, figures 5 and 11: absolute norms, by step, of queries, keys, values and outputs alone."""
+    model = small_model("post-ln")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    attention = [
+        (stack, sublayer)
+        for stack in (model.encoder, model.decoder)
+        for layer in stack.layers
+        for sublayer in list(layer.sublayers)[:-1]
+    ]
+    largest, mean = [], []
+    with Watch(model, optimizer, every=1) as watch:
+        steps = loop(model, optimizer)
+        for _ in range(3):
+            next(steps)
+            norms = {
+                (stack, name, id(each)): float(getattr(each, name).weight.grad.norm())
+                for stack, each in attention
+                for name in ("query", "key", "value", "output")
+            }
+            largest.append(max(norms.values()))
+            values = [norm for (stack, name, _), norm in norms.items() if stack is model.encoder and name == "value"]
+            mean.append(sum(values) / len(values))
+        next(steps)
+    measure = watch.diagnosis()["matrix-updates"]
+    lines = {line.label: line for line in measure.measured}
+    expected = [each / most for each, most in zip(mean, largest, strict=True)]
+    for what in ("gradient", "update"):  # of plain descent they are in proportion
+        assert lines[f"{what} encoder value"].y == pytest.approx(expected, rel=1e-3)
+    assert lines["gradient encoder value"].x == (1, 2, 3)
+    assert {"update decoder query", "update decoder cross-query"} <= lines.keys()
+    assert not any("inner" in label or "table" in label for label in lines)
 
 
 def test_updates_that_leave_their_band_are_told_once_and_then_judged() -> None:
@@ -311,10 +405,90 @@ def test_a_band_is_left_upwards_and_far_enough() -> None:
     assert noisy.follow(math.inf) == math.inf
 
 
-def test_labels_can_be_taken_apart() -> None:
-    assert split_label("decoder.3.query") == ("decoder", 3, "query")
-    assert split_label("model.decoder.12.outer") == ("model.decoder", 12, "outer")
-    assert split_label("tables.source") == ("", None, "tables.source")
+def test_a_watch_that_goes_on_knows_what_it_saw(tmp_path: Path) -> None:
+    """Two watches, the second with the first one's file, see and tell what one alone does."""
+
+    def go_on(watch: Watch, steps: range) -> None:
+        """From the thirtieth step on one matrix gets ten times its gradient."""
+        assert isinstance(watch.model, EncoderDecoder)
+        watch.optimizer.zero_grad()
+        training = loop(watch.model, watch.optimizer)
+        next(training)
+        with watch:
+            for step in steps:
+                if step >= 30:
+                    watch.model.encoder.layers[1].sublayers[1].outer.weight.grad *= 10
+                next(training)
+
+    def begin(told: list[Departure]) -> Watch:
+        torch.manual_seed(0)
+        model = small_model("post-ln")
+        return Watch(model, torch.optim.SGD(model.parameters(), lr=1e-3), every=2, on_warning=told.append)
+
+    told: list[Departure] = []
+    alone = begin(told)
+    go_on(alone, range(1, 37))
+    assert [each.step for each in told] == [30]
+
+    told_in_parts: list[Departure] = []
+    first = begin(told_in_parts)
+    go_on(first, range(1, 29))
+    write_looks(tmp_path / "looks.json", first.history)
+    seen = read_looks(tmp_path / "looks.json", until=28)
+    again = Watch(first.model, first.optimizer, every=2, step=28, history=seen, on_warning=told_in_parts.append)
+    go_on(again, range(29, 37))
+    assert again.history == alone.history
+    assert told_in_parts == told
+    assert again.diagnosis() == alone.diagnosis()
+    assert [look.step for look in read_looks(tmp_path / "looks.json", until=11)] == [2, 4, 6, 8, 10]
+
+
+def test_looks_survive_their_file_whatever_was_seen(tmp_path: Path) -> None:
+    sizes = StepSizes(
+        gradients={"a": math.inf}, moved={"a": 0.0}, updates={}, rates={"a": 1e-3}, condition=None, unconditioned="no"
+    )
+    look = Look(
+        step=3, sizes=sizes, streams=StreamSizes(sizes={"s": (1.0, math.nan)}, peaks={}), outside={"a": math.inf}
+    )
+    file = tmp_path / "looks.json"
+    assert read_looks(file, until=3) == []
+    write_looks(file, [look])
+    assert str(read_looks(file, until=3)) == str([look]), "not a number is not equal to itself"
+    file.write_text('{"looks": 1}')
+    with pytest.raises(UserError, match="damaged, or of another version"):
+        read_looks(file, until=3)
+
+
+def test_a_loop_of_ones_own_ends_in_a_page(tmp_path: Path) -> None:
+    model = Foreign()
+    optimizer = adam(model)
+    with lamina.watch(model, optimizer, every=3) as watch:
+        for _ in range(10):
+            model(torch.randn(4, 5, 8)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    report = watch.report("mine")
+    assert report.verdicts == watch.diagnosis().verdicts
+    assert {verdict.kind for verdict in report.verdicts} == {"unstable", "conditioning", "overflow"}
+    for ending in ("html", "md", "json"):
+        report.save(tmp_path / f"watched.{ending}")
+    page = unescape((tmp_path / "watched.html").read_text())
+    assert page.startswith("<!doctype html>")
+    for text in (page, (tmp_path / "watched.md").read_text()):
+        assert "Diagnosis: mine" in text
+        assert "watched at 3 steps, last at step 9" in text
+        assert "batch" not in text.partition("Verdicts")[0], "it was watched, not shown a batch"
+        for measure in report.diagnosis.measures:
+            assert measure.title in text
+    assert page.count('role="img"') >= 6
+    assert Diagnosis.read(tmp_path / "watched.json") == report.diagnosis
+
+
+def test_a_watch_that_saw_nothing_has_a_page_too() -> None:
+    model = small_model("pre-ln")
+    text = str(lamina.watch(model, adam(model)).report())
+    assert "never watched" in text
+    assert "fewer steps than" in text
 
 
 def watched_values(rank: int, count: int, folder: Path, how: str) -> dict[str, float]:

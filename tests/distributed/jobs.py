@@ -15,6 +15,7 @@ from lamina.data.store import Store
 from lamina.train import checkpoint
 from lamina.train.config import RunConfig
 from lamina.train.display import Display
+from lamina.train.interrupts import Interrupts
 from lamina.train.loop import Training
 from lamina.train.run_folder import RunFolder
 from lamina.train.runs import _train
@@ -62,17 +63,18 @@ def work_together(rank: int, count: int, jobs: list[Job]) -> None:
         if world.is_first:
             folder.claim()
         try:
-            _train(each.config, folder, world, Display(quiet=True), False)
+            _train(each.config, folder, world, Display(quiet=True), Interrupts(lambda text: None), False)
         finally:
             folder.release()
         dist.barrier()
 
 
-def building(job: Job, world: World) -> Training:
+def building(job: Job, world: World, interrupts: Interrupts | None = None) -> Training:
     folder = RunFolder(job.folder)
     if world.is_first:
         folder.claim()
-    return Training(job.config, Store.open(job.config.data.store or ""), folder, world, Display(quiet=True))
+    store = Store.open(job.config.data.store or "")
+    return Training(job.config, store, folder, world, Display(quiet=True), interrupts)
 
 
 def numbers(folder: Path, name: str = "loss") -> list[float]:

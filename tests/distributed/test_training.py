@@ -110,7 +110,8 @@ def test_a_sharded_run_is_read_by_everything_that_reads_runs(root: Path, tmp_pat
     assert evaluate(folder, which="average").scores["valid"]["nll"] == pytest.approx(scores["nll"], rel=0.1)
 
 
-def gradients(rank: int, count: int, jobs: list[Job]) -> None:
+def gradients(rank: int, count: int, jobs: list[Job], dtype: torch.dtype) -> None:
+    torch.set_default_dtype(dtype)
     for each in jobs:
         found = gradient(each, World(rank, count, CPU))
         if rank == 0:
@@ -135,11 +136,16 @@ def of_32(root: Path, name: str, way: str = "ddp", **changes: Any) -> Job:
     return made._replace(values=made.values | {"data": {"store": str(root / "32"), "max_tokens": 9999}})
 
 
-def test_however_32_sequences_are_cut_the_gradient_is_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
+def test_however_32_sequences_are_cut_the_gradient_is_the_same(
+    dtype: torch.dtype, tolerance: float, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """1 × 32, 32 × 1, and two processes with 16 each, in pieces or not; label smoothing on, dropout off."""
+    if dtype == torch.float64:
+        request.getfixturevalue("float64")
     prepare_toy(tmp_path / "32", size=32)
     shared = [of_32(tmp_path, f"{way}-{pieces}", way, accumulate=pieces) for way in WAYS for pieces in (1, 16)]
-    run_in_processes(2, gradients, shared)
+    run_in_processes(2, gradients, shared, dtype)
     found = {each.folder.name: load_file(f"{each.folder}.safetensors") for each in shared}
     found["32 × 1"] = gradient(of_32(tmp_path, "pieces", accumulate=32), ALONE)
     expected = gradient(of_32(tmp_path, "whole"), ALONE)
@@ -148,7 +154,8 @@ def test_however_32_sequences_are_cut_the_gradient_is_the_same(tmp_path: Path) -
     for way, ours in found.items():
         assert ours.keys() == expected.keys()
         for name, value in expected.items():
-            assert torch.allclose(ours[name], value, atol=1e-5 * size, rtol=1e-5), (way, name)
+            assert value.dtype == ours[name].dtype == dtype
+            assert torch.allclose(ours[name], value, atol=tolerance * size, rtol=tolerance), (way, name)
 
 
 def test_the_command_under_torchrun(root: Path) -> None:

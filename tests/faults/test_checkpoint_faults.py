@@ -21,7 +21,17 @@ import torch
 
 from lamina.errors import UserError
 from lamina.train import checkpoint
-from lamina.train.checkpoint import BEST, LATEST, find_latest, list_checkpoints, load, load_model, read, save
+from lamina.train.checkpoint import (
+    BEST,
+    LATEST,
+    find_latest,
+    list_checkpoints,
+    load,
+    load_model,
+    read,
+    save,
+    save_model,
+)
 from lamina.train.seal import DamagedCheckpoint
 from lamina.train.snapshot import Snapshot
 
@@ -202,6 +212,26 @@ def test_a_disk_full_at_every_write(three: Path, tmp_path: Path, step: int, last
         return trouble.left > 0
 
     assert numbers_until(survived) > 20
+
+
+def test_a_disk_full_at_every_write_of_weights_alone(tmp_path: Path) -> None:
+    def survived(number: int) -> bool:
+        target = tmp_path / str(number) / "average"
+        target.parent.mkdir()
+        save_model(target, {"w": torch.full((500,), 1.0)})
+        with pytest.MonkeyPatch.context() as patch:
+            trouble, failed = Trouble(patch, number, no_space), False
+            try:
+                save_model(target, {"w": torch.full((500,), 7.0)})
+            except UserError as error:
+                failed = "average: could not be saved (No space left on device)" in str(error)
+        found = load_model(target)["w"]
+        assert len(found.unique()) == 1
+        assert failed or found[0].item() == 7.0
+        assert [path.name for path in target.parent.iterdir()] == ["average"]
+        return trouble.left > 0
+
+    assert numbers_until(survived) > 5
 
 
 def test_killed_before_every_change_and_amid_every_write(three: Path, tmp_path: Path, step: int) -> None:

@@ -21,7 +21,7 @@ from lamina.train import checkpoint
 from lamina.train.run_folder import RunFolder
 
 KILLS = 20
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))]  # 200 kills in the slow suite
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 11))]  # 200 kills in the slow suite
 CONFIG = """
 [data]
 store = "{store}"
@@ -181,15 +181,20 @@ def endless(config: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_signal_saves_and_asks_to_be_started_again(number: signal.Signals, endless: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 75), (signal.SIGUSR1, 75), (signal.SIGINT, 130)])
+def test_a_signal_saves_and_only_ctrl_c_asks_not_to_be_started_again(
+    number: signal.Signals, code: int, endless: Path, tmp_path: Path
+) -> None:
     process = start(endless, tmp_path / "run")
     wait_for_step(tmp_path / "run", 10, lambda: process.poll() is None)
     process.send_signal(number)
-    assert process.wait() == 75
+    shown, said = process.communicate()
+    assert process.returncode == code
+    assert f"{number.name}: leaving when this step is done and saved" in said
+    assert "run: stopped at step" in shown
     status = RunFolder(tmp_path / "run").status()
     assert status is not None
-    assert status.state == "stopped"
+    assert (status.state, status.reason) == ("stopped", number.name)
     saved = checkpoint.list_checkpoints(tmp_path / "run" / "checkpoints")[-1]
     assert saved.name == f"step-{status.step:08d}"
 

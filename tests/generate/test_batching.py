@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from lamina.generate.batching import cut, in_batches
 
 
-@given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 200))
-def test_every_item_is_in_one_batch_that_fits(sizes: list[int], max_tokens: int) -> None:
-    batches = list(cut([(size,) for size in sizes], max_tokens))
+@given(st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), max_size=60), st.integers(1, 400))
+def test_every_item_is_in_one_batch_that_fits(sizes: list[tuple[int, int]], max_tokens: int) -> None:
+    """Though the largest of one part need not be the largest of the other."""
+    batches = list(cut(sizes, max_tokens))
     assert sorted(at for batch in batches for at in batch) == list(range(len(sizes)))
     for batch in batches:
-        assert len(batch) * max(sizes[at] for at in batch) <= max_tokens or len(batch) == 1
+        ones, others = zip(*(sizes[at] for at in batch), strict=True)
+        assert len(batch) * (max(ones) + max(others)) <= max_tokens or len(batch) == 1
 
 
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 200), st.integers(1, 70) | st.none())

@@ -13,7 +13,9 @@ from lamina.generate.int8 import quantise
 from lamina.generate.options import GenerateOptions
 from lamina.generate.scoring import score
 from lamina.generate.search import generate
+from lamina.model.transformer import Transformer
 from plain_searches import BOS, EOS
+from small_models import SMALL
 
 TARGETS = [[at + 3, 25, 9] for at in range(len(SENTENCES))]
 
@@ -34,6 +36,20 @@ def test_scores_hardly_change_and_the_model_not_at_all(kind: Any, heads: int) ->
     assert rounded != exact
     assert len(generate(small, SENTENCES, GenerateOptions(beam=2), bos=BOS, eos=EOS)) == len(SENTENCES)
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+@pytest.mark.parametrize("shared", ["none", "decoder"])
+def test_an_adaptive_table_stays_as_it_is(shared: str) -> None:
+    sizes = SMALL | {"num_layers": 1, "kind": "decoder", "shared_embeddings": shared, "adaptive_cutoffs": (10, 20)}
+    model: Any = Transformer.from_preset("iwslt", **sizes)
+    small = quantise(model)
+    assert any("quantized" in type(module).__module__ for module in small.stack.modules())
+    exact, rounded = (
+        [each.log_probability / each.count for each in score(either, SENTENCES, TARGETS, bos=BOS, eos=EOS)]
+        for either in (model, small)
+    )
+    assert rounded == pytest.approx(exact, abs=0.1), "nats per token"
+    assert len(generate(small, SENTENCES, GenerateOptions(beam=2), bos=BOS, eos=EOS)) == len(SENTENCES)
 
 
 def test_a_torch_without_int8_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

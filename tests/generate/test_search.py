@@ -190,6 +190,12 @@ def test_an_output_to_which_no_word_is_left_ends_before_its_time() -> None:
         assert sorted(best.tokens) == [0, 1, 3, 4, 5]
 
 
+@pytest.mark.parametrize("method", ["beam", "greedy", "sample"])
+def test_the_least_length_counts_where_a_short_source_would_allow_less(method: Any) -> None:
+    [[best]] = outputs(translator(), [[3]], method=method, min_length=30, length_factor=1.2, length_margin=10)
+    assert len(best.tokens) == 30
+
+
 def test_learned_positions_bound_source_and_output() -> None:
     model = translator(positions="learned", max_length=8)
     [[best]] = outputs(model, [[3] * 8], min_length=30, max_length=40)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lamina.diagnose.measure import gradient_by_layer
+from lamina.diagnose.results import Diagnosis, Series
 from lamina.errors import UserError
 from lamina.report.comparison import RunStory, Sample, comparison_page, save_comparison
 from made_diagnoses import HOSTILE
@@ -52,8 +54,30 @@ def test_diagnoses_of_both_moments_stand_together(text: str) -> None:
     assert "verdict of each kind, at the end" in text
 
 
+def test_gradients_by_layer_are_those_of_the_last_matrices() -> None:
+    """What the sentences quote, at the start and at the end; a line for each scheme."""
+    kinds = ("encoder query", "encoder outer", "decoder outer")
+    measure = gradient_by_layer.MEASURE.model_copy(
+        update={
+            "measured": tuple(Series(label=kind, x=(1, 2), y=(0.125, 0.5)) for kind in kinds),
+            "theory": tuple(Series(label=f"{kind}, post-LN in theory", x=(1, 2), y=(0.375, 0.5)) for kind in kinds),
+            "facts": {f"{kind} first/last": 0.25 for kind in kinds},
+        }
+    )
+    diagnosis = Diagnosis(name="", model="", measures=(measure,))
+    runs = [replace(run, start=diagnosis, end=diagnosis) for run in STORIES if run.depth == "6-6"]
+    part = comparison_page(runs, "md", (), "Demo").split("## Gradient by layer")[1].split("## ")[0]
+    for stack in ("encoder", "decoder"):
+        for when in ("start", "end"):
+            panel = part.split(f"**{stack} outer at the {when}**")[1].split("**")[0]
+            assert all(scheme in panel for scheme in ("post-ln", "pre-ln", "b2t", "post-LN in theory"))
+    assert "query" not in part
+
+
 def test_a_prediction_stays_with_its_part(text: str) -> None:
-    part = text.split("## Gradient by layer, 6-6")[1].split("## ")[0]
+    start = STORIES[0].start
+    assert start is not None
+    part = text.split(f"## {start['gradient-along-stream'].title}, 6-6")[1].split("## ")[0]
     for panel in part.split("\n**")[2:]:
         assert ("theory" in panel.split("|\n\n")[0]) == panel.startswith("decoder")
 

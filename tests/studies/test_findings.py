@@ -7,14 +7,15 @@ from dataclasses import replace
 from lamina.diagnose.results import Diagnosis, Measure
 from lamina.report.comparison import RunStory
 from lamina.studies.findings import best_run, findings
+from lamina.studies.stories import LOSS
 
 
 def story(scheme: str, loss: float, *, depth: str = "12-12", state: str = "finished", share: float = 1.0) -> RunStory:
     blank = Measure(key="gradient-by-layer", title="", formula="", source="", look_for="")
     facts = {"encoder outer first/last": 1.0, "decoder outer first/last": share}
     start = Diagnosis(name=scheme, model="", measures=(blank.model_copy(update={"facts": facts}),))
-    curves = {"validation loss": [(100, loss + 1), (200, loss)]}
-    return RunStory(f"{scheme}-{depth}", scheme, depth, 1, state, curves=curves, seconds=10 * loss, start=start)
+    name, metrics = f"{scheme}-{depth}", {LOSS: loss}
+    return RunStory(name, scheme, depth, 1, state, metrics=metrics, seconds=10 * loss, start=start)
 
 
 RUNS = [story("post-ln", 5.5, state="failed", share=0.031), story("b2t", 1.5, share=0.9), story("pre-ln", 1.8)]
@@ -53,8 +54,26 @@ def test_none_trains() -> None:
 
 
 def test_some_seeds_fail() -> None:
-    runs = [story("post-ln", 5.5, state="failed"), story("post-ln", 2.0), story("b2t", 1.5)]
-    assert "post-ln fails in 1 of 2 runs (validation loss 3.75)" in findings(runs)[0]
+    runs = [story("post-ln", 5.5, state="failed"), story("post-ln", 1.2), story("b2t", 1.5)]
+    who, _, what = findings(runs)
+    assert "post-ln fails in 1 of 2 runs (validation loss of the others 1.20)" in who
+    assert what.startswith("Best here: b2t")
+
+
+def test_one_that_fails_before_its_first_validation_is_told_of() -> None:
+    early = replace(RUNS[0], metrics={})
+    who, why, what = findings([early, *RUNS[1:]])
+    assert who.startswith("At depth 12-12 post-ln fails before its first validation. The same model")
+    assert "b2t 1.50, pre-ln 1.80" in who
+    assert "0.031 of the last layer's in post-ln" in why
+    assert what.startswith("Best here: b2t")
+    assert findings([early])[0] == "At depth 12-12 no scheme trains: post-ln fails before its first validation."
+
+
+def test_one_that_breaks_off_early_is_not_the_fastest() -> None:
+    runs = [replace(RUNS[0], seconds=0.1), *RUNS[1:]]
+    assert findings(runs)[2] == "Best here: b2t, validation loss 1.50, at 1.00 times the time of the fastest."
+    assert len(findings([replace(run, state="failed") for run in RUNS])) == 2, "nothing to use"
 
 
 def test_the_deepest_models_count() -> None:
@@ -64,7 +83,7 @@ def test_the_deepest_models_count() -> None:
 
 def test_nothing_is_said_of_runs_that_tell_nothing() -> None:
     assert findings([]) == []
-    assert findings([replace(RUNS[0], curves={})]) == []
+    assert findings([replace(RUNS[1], metrics={}, state="running")]) == []
     assert len(findings([replace(run, start=None) for run in RUNS])) == 2
 
 

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from lamina import residual
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.data.store import Store
-from lamina.studies.fingerprint import code_files, fingerprint
+from lamina.studies import fingerprint as module
+from lamina.studies.fingerprint import code_files, diagnosis_fingerprint, fingerprint
 from lamina.train.config import RunConfig
 
 
@@ -45,16 +47,50 @@ def test_what_changes_no_result_does_not_count(store: Store) -> None:
 
 def test_code_counts_but_for_schemes_that_are_not_used() -> None:
     names = {path.name for path in code_files(config())}
-    assert {"b2t.py", "base.py", "stack.py", "loop.py", "translation.py"} <= names
+    assert {"b2t.py", "base.py", "stack.py", "loop.py", "translation.py", "options.py", "config.py"} <= names
     assert not {"dlcl.py", "pre_ln.py"} & names
 
 
-def test_a_scheme_depends_on_the_one_it_is_built_on() -> None:
-    names = {path.name for path in code_files(config(model={"residual": ["sandwich-ln", "dlcl"]}))}
-    assert {"sandwich_ln.py", "dlcl.py"} <= names
-    from lamina import residual
+@pytest.mark.parametrize(
+    ("scheme", "made_of"),
+    [
+        ("sandwich-ln", {"pre_ln"}),
+        ("b2t-over-all", {"b2t"}),
+        ("admin", {"post_ln"}),
+        ("deep-norm", {"post_ln"}),
+        ("look-linear", {"post_ln"}),
+        ("depth-scaled", {"post_ln"}),
+        ("mix-ln", {"post_ln", "pre_ln"}),
+        ("dense-former", {"dlcl"}),
+    ],
+)
+def test_a_scheme_depends_on_those_it_is_made_of(scheme: str, made_of: set[str]) -> None:
+    files = {path.stem for path in code_files(config(model={"residual": [scheme, "siamese"]}))}
+    schemes = {each.__module__.rpartition(".")[2] for each in residual.schemes()}
+    assert files & schemes == made_of | {scheme.replace("-", "_"), "siamese"}
 
-    for scheme in residual.schemes():
-        files = {path.stem for path in code_files(config(model={"residual": scheme.name}))}
-        parents = {base.name.replace("-", "_") for base in scheme.__mro__ if base in residual.schemes()}
-        assert parents <= files
+
+def edit(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """As if the file of that name had changed."""
+    true_hash = module.hash_file
+    monkeypatch.setattr(module, "hash_file", lambda path: "edited" if path.name == name else true_hash(path))
+
+
+def test_an_edit_of_what_a_scheme_is_made_of_counts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin, b2t = config(model={"residual": "admin"}), config()
+    before = fingerprint(admin, store), fingerprint(b2t, store)
+    edit(monkeypatch, "post_ln.py")
+    assert changed(before[0], fingerprint(admin, store)) == {"code"}
+    assert fingerprint(b2t, store) == before[1]
+
+
+def test_what_diagnoses_depend_on_does_not_change_the_training(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = fingerprint(config(), store), diagnosis_fingerprint(config())
+    other = config(diagnose={"verdicts": {"vanishing_failure": 0.5}})
+    assert fingerprint(other, store) == base[0]
+    assert diagnosis_fingerprint(other) != base[1]
+    for name in ("gradient_by_layer.py", "diagnosis.py"):
+        edit(monkeypatch, name)
+        assert fingerprint(config(), store) == base[0]
+        assert diagnosis_fingerprint(config()) != base[1]
+        monkeypatch.undo()

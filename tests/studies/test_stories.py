@@ -11,7 +11,11 @@ import pytest
 
 import lamina
 from lamina.errors import UserError
-from lamina.studies.stories import read_stories
+from lamina.report.comparison import Sample, comparison_page
+from lamina.studies.findings import findings
+from lamina.studies.stories import LOSS, read_stories
+from lamina.train.run_folder import RunFolder
+from lamina.train.runs import read_config, train
 from trained_runs import trained_run
 
 
@@ -41,14 +45,55 @@ def test_a_run_tells_its_story(made: Path) -> None:
     assert story.metrics["validation loss"] > 0
 
 
+def test_a_finished_run_has_its_metric_and_samples(made: Path) -> None:
+    words = ["train.steps=60", "train.samples=2", "train.validate_every=30", "schedule.learning_rate=3e-2"]
+    path = made / "finished"
+    train(read_config(made / "translation", words), path, quiet=True)
+    (story,) = read_stories([path])
+    assert story.state == "finished"
+    (final,) = [line for line in RunFolder(path).metrics.read() if "final_bleu" in line]
+    assert story.metrics["bleu"] == final["final_bleu"]
+    assert len(story.samples) == 2, "of the last validation alone"
+    last = (path / "samples.txt").read_text().partition("step 60\n")[2]
+    assert [line.partition(": ")[2] for line in last.splitlines()] == [
+        text for sample in story.samples for text in (sample.source, sample.reference, sample.output)
+    ]
+    assert all(sample.source and sample.reference for sample in story.samples)
+
+
+def test_samples_are_those_of_the_last_validation_however_they_look(run: Path) -> None:
+    before = "step 3\n  source: x\n  target: y\n  output: z\n"
+    after = "step 6\n  source: two\nlines\n  target: \n  output: a: b\n  source: step 9\n  target: c\n  output: \n"
+    (run / "samples.txt").write_text(before + after)
+    (story,) = read_stories([run])
+    assert story.samples == [Sample("two\nlines", "", "a: b"), Sample("step 9", "c", "")]
+
+
+def test_one_page_has_one_validation_loss(run: Path) -> None:
+    """The lowest: in the table of results and in the sentences."""
+    change_status(run, state="finished")
+    lines = [{"step": 3, "valid_nll": 2.125}, {"step": 6, "valid_nll": 3.5}, {"step": 6, "final_nll": 3.5}]
+    (run / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    stories = read_stories([run])
+    text = comparison_page(stories, "md", findings(stories), "One")
+    assert "validation loss 2.12" in text
+    row = next(line for line in text.splitlines() if line.startswith("| pre-ln"))
+    assert [cell.strip() for cell in row.split("|")][2:4] == ["1-1", "2.12"]
+    masked = (run / "config.toml").read_text().replace('task = "translation"', 'task = "masked-language-modelling"')
+    (run / "config.toml").write_text(masked)
+    assert read_stories([run])[0].metrics == {LOSS: 2.125}, "where the loss is the metric too"
+
+
 def test_runs_of_different_tasks_are_not_shown_together(made: Path) -> None:
     with pytest.raises(UserError, match="translation is a run of translation, .*modelling of language-modelling"):
         read_stories([made / "translation", made / "language-modelling"])
 
 
-def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="not a run folder, or one that never started"):
-        read_stories([tmp_path])
+def test_a_folder_or_a_file_that_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "report.html").touch()
+    for path in (tmp_path, tmp_path / "report.html"):
+        with pytest.raises(UserError, match="not a run folder, or one that never started"):
+            read_stories([path])
 
 
 def test_the_version_that_wrote_a_run_is_named_when_it_cannot_be_read(run: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,58 +9,22 @@ import numpy as np
 import pytest
 import torch
 
-from lamina import Transformer, UserError
+from lamina import UserError
 from lamina.data.order import OrderOptions
 from lamina.data.packed import PackedField
-from lamina.data.prepare import prepare
-from lamina.data.sources import source_options
-from lamina.data.store import Store
 from lamina.data.tokenizer import BOS, CLS, EOS, MASK, SEP
 from lamina.generate.hypothesis import Hypothesis
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Inputs, Task
+from small_tasks import SMALL, model_for, store_of, task_of
 
-SMALL = {"model_dim": 32, "feed_forward_dim": 64, "num_heads": 2, "num_layers": 2, "dropout": 0.0}
-SETS = {
-    "translation": {"train": ["translation:300"], "valid": ["translation:30"]},
-    "multilingual-translation": {
-        split: {pair: [f"translation/{pair}:{count}"] for pair, count in pairs.items()}
-        for split, pairs in {
-            "train": {"marn-tuvo": 200, "marn-selu": 50},
-            "valid": {"marn-tuvo": 12, "marn-selu": 9},
-        }.items()
-    },
-    "summarisation": {"train": ["headlines:200"], "valid": ["headlines:20"]},
-    "language-modelling": {"train": ["text:60"], "valid": ["text:12"]},
-    "masked-language-modelling": {"train": ["text:60"], "valid": ["text:12"]},
-    "classification": {"train": ["paraphrases:200"], "valid": ["paraphrases:40"]},
-}
 ORDER = OrderOptions(max_tokens=300)
 every_task = pytest.mark.parametrize("name", TASKS)
-
-
-@cache
-def store_of(name: str, folder: Path) -> Store:
-    chosen = {"format": "embedded", "tokenizer": {"size": 600}, "test": (), **SETS[name]}
-    return prepare(source_options("embedded-text", ".", str(folder / name), **chosen))
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("stores")
-
-
-def task_of(name: str, folder: Path, **options: Any) -> Any:
-    if name == "language-modelling":
-        options = {"block_length": 64} | options
-    if name == "masked-language-modelling":
-        options = {"block_length": 40} | options
-    return build_task(name, store_of(name, folder), options)
-
-
-def model_for(task: Task, **changes: Any) -> Transformer:
-    torch.manual_seed(1)
-    return Transformer.build(task.model_options(SMALL | changes))
 
 
 def first_inputs(task: Task, seed: int | None = None) -> Inputs:

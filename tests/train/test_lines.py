@@ -71,6 +71,9 @@ def test_scores_of_given_targets(run: str, tmp_path: Path) -> None:
         (["baem=3"], "did you mean 'beam'"),
         (["--to", "tuvo"], "no choice of target language"),
         (["--input", "missing.txt"], "missing.txt: no such file"),
+        (["in.txt"], "'in.txt' is not of the form key=value, such as length_penalty=1.2"),
+        ([__file__], f"is a file, not an option: to read it, say --input {__file__}"),
+        (["--score", __file__, "--prefix", "tu"], "--prefix is for outputs that are generated"),
         (["--input", __file__, "--output", __file__], "test_lines.py: is read from, so it cannot be written to"),
     ],
 )
@@ -79,6 +82,33 @@ def test_mistakes(run: str, words: list[str], message: str) -> None:
     assert failed.returncode == 2
     assert message in failed.stderr
     assert "Traceback" not in failed.stderr
+
+
+def test_mistakes_leave_an_old_output_as_it_was(run: str, tmp_path: Path) -> None:
+    output = tmp_path / "out.txt"
+    output.write_text("old\n")
+    for words in (["--to", "tuvo"], ["--score", "missing.txt"], ["max_source=1"]):
+        assert generate(run, *words, "--output", str(output), given="a\n").returncode == 2
+        assert output.read_text() == "old\n"
+
+
+def test_an_empty_file_is_like_an_empty_pipe(run: str, tmp_path: Path) -> None:
+    empty, output = tmp_path / "empty.txt", tmp_path / "out.txt"
+    empty.touch()
+    for words in ([], ["--score", str(empty)]):
+        made = generate(run, *words, "--input", str(empty), "--output", str(output))
+        assert made.returncode == 0, made.stderr
+        assert output.read_text() == ""
+        output.unlink()
+
+
+def test_outputs_with_a_prefix(run: str) -> None:
+    made = generate(run, "--prefix", "tu ma", "max_length=3", given="ma to\n\nto\n")
+    assert made.returncode == 0, made.stderr
+    first, empty, last, end = made.stdout.split("\n")
+    assert first.startswith("tu ma")
+    assert last.startswith("tu ma")
+    assert (empty, end) == ("", "")
 
 
 def test_a_broken_pipe_ends_quietly(run: str) -> None:

@@ -49,9 +49,30 @@ def test_what_is_kept_is_what_autograd_keeps(name: str, store: Store) -> None:
     assert plan.memory == 16 * plan.parameters + plan.activations, "weights, gradients and two moments in fp32"
 
 
+def test_in_a_lower_precision_activations_are_smaller(store: Store) -> None:
+    exact, lower = (make_plan(config(train={"precision": each}), store) for each in ("fp32", "bf16"))
+    task = build_task("translation", store, {})
+    batches = task.batches("train", config().data)
+    inputs = task.inputs(batches.batch(0, len(batches.plan.epoch(0)) // 2))
+    model = Transformer.build(task.model_options(MODEL)).train()
+    with Kept(model) as kept, torch.autocast("cpu", torch.bfloat16):
+        task.losses(model, inputs)
+    assert lower.activations == pytest.approx(kept.bytes, rel=0.15)
+    assert lower.activations < 0.85 * exact.activations
+    assert lower.weights == exact.weights, "kept in fp32"
+
+
 def test_operations_are_about_six_per_weight_and_token(store: Store) -> None:
     plan = make_plan(config(model=MODEL | {"model_dim": 256, "feed_forward_dim": 512}), store)
     assert plan.flops_per_step == pytest.approx(6 * plan.parameters * plan.tokens_per_step, rel=0.35)
+
+
+def test_what_checkpointing_computes_again_takes_time(store: Store) -> None:
+    plain, again = (make_plan(config(model=MODEL | {"checkpoint_layers": each}), store) for each in (False, True))
+    assert again.flops_per_step > 1.15 * plain.flops_per_step, "the layers' forward pass once more; the head's not"
+    assert again.flops_per_step < 4 / 3 * plain.flops_per_step
+    assert again.seconds / plain.seconds == pytest.approx(again.flops_per_step / plain.flops_per_step)
+    assert again.memory_checkpointed == plain.memory_checkpointed
 
 
 def test_devices_and_accumulation_share_activations_and_time(store: Store) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import shutil
 import warnings
 from collections.abc import Iterator
 from itertools import count, islice
@@ -12,10 +14,12 @@ import pytest
 
 import lamina
 from lamina import UserError
+from lamina.cli import _load
 from lamina.train.run import Run
 from trained_runs import trained_run
 
 pytestmark = pytest.mark.slow
+STATM = Path("/proc/self/statm")
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +30,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def translator(folder: Path) -> Run:
     return lamina.load(trained_run("translation", folder))
+
+
+def resident() -> int:
+    """Bytes of memory in use."""
+    return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def sources(run: Run, number: int = 8) -> list[str]:
@@ -83,6 +92,65 @@ def test_an_endless_input_streams_through(translator: Run) -> None:
         assert read <= number + 20
 
 
+@pytest.mark.skipif(not STATM.exists(), reason="the system does not say how much memory is resident")
+def test_many_thousand_lines_take_no_more_memory_than_some(translator: Run) -> None:
+    """A stream that kept its lines and their tokens would grow by twice what is allowed, or more."""
+    words = " ".join(sources(translator) * 8)[:600]
+
+    def outputs(count: int) -> Iterator[object]:
+        lines = (f"{number} {words}" for number in range(count))
+        return translator.stream(lines, window=256, method="greedy", max_length=1)
+
+    assert sum(1 for _ in outputs(1_000)) == 1_000
+    before, most = resident(), 0
+    for number, _ in enumerate(outputs(8_000), start=1):
+        most = max(most, resident()) if number % 250 == 0 else most
+    assert number == 8_000
+    assert most - before < 16 << 20
+
+
+def test_outputs_start_with_what_they_have_to(translator: Run) -> None:
+    texts = sources(translator)
+    outputs = translator.generate(texts)
+    same = translator.generate(texts, prefixes="tu ma")
+    assert all(output.startswith("tu ma") for output in same)
+    assert same == translator.generate(texts, prefixes=["tu ma"] * len(texts))
+    mixed = translator.generate(texts, prefixes=["", " to "] * (len(texts) // 2))
+    assert mixed[::2] == outputs[::2]
+    assert all(output.startswith("to") for output in mixed[1::2])
+    [[best]] = translator.stream(texts[:1], prefixes="tu ma", nbest=1, max_length=6)
+    [scored] = translator.score(texts[:1], [best.text])
+    assert best.log_probability > scored.log_probability, "the prefix is given, and costs nothing"
+    for number in (len(texts) - 1, len(texts) + 1):
+        with pytest.raises(UserError, match="as many prefixes as lines"):
+            translator.generate(texts, prefixes=["a"] * number)
+
+
+def test_one_text_alone_is_no_list_of_texts(translator: Run) -> None:
+    for call in (
+        lambda: translator.generate("Guten Morgen!"),
+        lambda: translator.stream("Guten Morgen!"),
+        lambda: translator.score("Guten Morgen!", ["a"]),
+        lambda: translator.score(["a"], "Guten Morgen!"),
+    ):
+        with pytest.raises(UserError, match=r"give a list of texts, such as \['Guten Morgen!'\]"):
+            call()
+
+
+@pytest.mark.parametrize("task", ["translation", "multilingual-translation"])
+def test_a_run_generates_text_where_its_store_is_gone(task: str, tmp_path: Path) -> None:
+    path, to = trained_run(task, tmp_path), None if task == "translation" else "tuvo"
+    before = lamina.load(path).generate(["ma to", "tu"], to=to)
+    shutil.rmtree(tmp_path / "stores")
+    run = lamina.load(path.rename(tmp_path / "elsewhere"))
+    assert run.generate(["ma to", "tu"], to=to) == before
+    with pytest.raises(UserError, match="run lamina prepare"):
+        run.evaluate()
+    (run.path / "manifest.json").unlink()
+    with pytest.raises(UserError, match="no such store"):
+        lamina.load(run.path)
+
+
 def test_a_language_model_goes_on_from_a_prompt(folder: Path) -> None:
     run = lamina.load(trained_run("language-modelling", folder, block_length=32))
     prompts = [text[:20] for text in sources(run, 3)]
@@ -94,6 +162,10 @@ def test_a_language_model_goes_on_from_a_prompt(folder: Path) -> None:
     )
     [scored] = run.score(prompts[:1], [" and more"])
     assert scored.log_probability < 0
+    cooler = lamina.load(run.path, generation={"temperature": 0.7}).task.options.generation
+    assert cooler == run.task.options.generation.model_copy(update={"temperature": 0.7}), "still samples, still 100"
+    beams = _load(str(run.path), "best", None, beam=4, int8=False).task.options.generation
+    assert (beams.method, beams.beam, beams.max_length) == ("beam", 4, 100)
 
 
 def test_a_multilingual_model_is_told_the_language(folder: Path) -> None:

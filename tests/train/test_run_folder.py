@@ -56,7 +56,11 @@ def test_leaving_the_block_releases(tmp_path: Path) -> None:
 
 def test_writing_needs_a_claim(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
-    for write in (lambda: run.set_status("running", 0), lambda: run.store_config("x"), lambda: run.add_samples("x")):
+    for write in (
+        lambda: run.set_status("running", 0),
+        lambda: run.store_config("x"),
+        lambda: run.add_samples(1, ["x"]),
+    ):
         with pytest.raises(AssertionError):
             write()
 
@@ -103,9 +107,23 @@ def test_config_is_replaced_whole_or_not_at_all(run: RunFolder, monkeypatch: pyt
 
 
 def test_samples_are_appended(run: RunFolder) -> None:
-    run.add_samples("step 1\nGüten\n")
-    run.add_samples("step 2\n")
-    assert run.samples.read_text(encoding="utf-8") == "step 1\nGüten\nstep 2\n"
+    run.add_samples(1, ["Güten", "Morgen"])
+    run.add_samples(2, [])
+    assert run.samples.read_text(encoding="utf-8") == "step 1\n  Güten\n  Morgen\nstep 2\n"
+
+
+def test_rewinding_drops_the_samples_of_later_steps_and_half_of_one(run: RunFolder) -> None:
+    run.rewind(3)
+    assert not run.samples.exists()
+    for step in (5, 10, 15):
+        run.add_samples(step, ["source: ü", "step 99"])
+    os.truncate(run.samples, run.samples.stat().st_size - len("step 99\n") - 2)
+    with run.samples.open("ab") as handle:
+        handle.write("ü".encode()[:1])
+    run.rewind(10)
+    assert run.samples.read_text("utf-8") == "".join(f"step {step}\n  source: ü\n  step 99\n" for step in (5, 10))
+    run.rewind(0)
+    assert run.samples.read_text() == ""
 
 
 def test_metrics_are_json_whatever_happens_to_the_loss(run: RunFolder) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-from functools import cache
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -13,91 +11,14 @@ import pytest
 import torch
 
 from lamina import UserError, residual
-from lamina.data.prepare import prepare
-from lamina.data.sources import source_options
-from lamina.data.store import Store
 from lamina.diagnose.results import Diagnosis
 from lamina.report.runs import show_run
 from lamina.tasks import TASKS
 from lamina.tasks.base import Losses
-from lamina.train import checkpoint
 from lamina.train.config import RunConfig
-from lamina.train.display import Display
-from lamina.train.loop import Training
 from lamina.train.run_folder import RunFolder
 from lamina.train.runs import average_run, evaluate, read_config, summarise_run, train
-from lamina.train.world import World
-
-SETS = {
-    "translation": "translation",
-    "summarisation": "headlines",
-    "language-modelling": "text",
-    "masked-language-modelling": "text",
-    "classification": "paraphrases",
-}
-TASK_OPTIONS: dict[str, dict[str, Any]] = {
-    "language-modelling": {"block_length": 32},
-    "masked-language-modelling": {"block_length": 32},
-    "translation": {"word_dropout": 0.1},
-}
-ALONE = World(0, 1, torch.device("cpu"))
-
-
-@cache
-def store_for(task: str, folder: Path) -> Store:
-    sizes = {"train": 80, "valid": 8}
-    if task == "multilingual-translation":
-        sets: dict[str, Any] = {
-            split: {pair: [f"translation/{pair}:{size}"] for pair in ("marn-tuvo", "marn-selu")}
-            for split, size in sizes.items()
-        }
-    else:
-        sets = {split: [f"{SETS[task]}:{size}"] for split, size in sizes.items()}
-    return prepare(source_options("embedded-text", ".", str(folder / task), test=(), tokenizer={"size": 400}, **sets))
-
-
-@pytest.fixture(scope="module")
-def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("stores")
-
-
-def config_for(task: str, stores: Path, **changes: Any) -> RunConfig:
-    values: dict[str, Any] = {
-        "task": task,
-        "task_options": TASK_OPTIONS.get(task, {}),
-        "data": {"store": str(store_for(task, stores).folder), "max_tokens": 200, "oversize": "alone"},
-        "model": {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2, "num_layers": 2, "residual": "post-ln"},
-        "schedule": {"learning_rate": 1e-3, "warmup_steps": 3},
-        "train": {"steps": 6, "validate_every": 0, "save_every": 2, "log_every": 1, "samples": 1},
-    }
-    for key, value in changes.items():
-        values[key] = values[key] | value if isinstance(value, dict) and key in values else value
-    return RunConfig.read(values, where="test")
-
-
-def weights(folder: Path, which: str = "latest") -> dict[str, torch.Tensor]:
-    return dict(checkpoint.load_model(folder / "checkpoints" / which))
-
-
-def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        assert torch.equal(value, other[name]), name
-
-
-def interrupted(config: RunConfig, folder: Path, after: int) -> None:
-    """Run until a signal comes in during step `after`."""
-    with RunFolder(folder).claim() as claimed:
-        training = Training(config, Store.open(config.data.store or ""), claimed, ALONE, Display(quiet=True))
-        update = training._update
-
-        def update_then_signal(pieces: Any) -> Any:
-            if training.step + 1 == after:
-                signal.raise_signal(signal.SIGTERM)
-            return update(pieces)
-
-        training._update = update_then_signal  # type: ignore[method-assign]
-        assert training.run()[0] == "stopped"
+from small_runs import assert_same, before_update, building, config_for, interrupted, weights
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -135,7 +56,7 @@ def test_accumulation_and_processes_leave_the_gradient_as_it_is(task: str, store
             task, stores, model={"dropout": 0.0}, data={"max_tokens": 600}, train={"accumulate": accumulate}
         )
         folder = RunFolder(tmp_path / "unused")
-        training = Training(config, store_for(task, stores), folder, ALONE, Display(quiet=True))
+        training = building(config, folder)
         batches = [
             training.task.batches("train", config.data, seed=1, rank=each, processes=size * accumulate)
             for each in range(rank * accumulate, (rank + 1) * accumulate)
@@ -159,25 +80,25 @@ def test_accumulation_and_processes_leave_the_gradient_as_it_is(task: str, store
 def test_a_bad_number_stops_before_the_update_and_is_named(name: str, stores: Path, tmp_path: Path) -> None:
     config = config_for("translation", stores, model={"residual": name})
     with RunFolder(tmp_path / "run").claim() as folder:
-        training = Training(config, store_for("translation", stores), folder, ALONE, Display(quiet=True))
-        update = training._update
+        training = building(config, folder)
+        before = {}
 
-        def poison(pieces: Any) -> Any:
-            if training.step == 2:
+        def poison(step: int) -> None:
+            if step == 3:
                 training.model.decoder.layers[1].sublayers[2].inner.weight.data[0, 0] = torch.nan
-                training.before = {key: value.clone() for key, value in training.model.state_dict().items()}
-            return update(pieces)
+                before.update({key: value.clone() for key, value in training.model.state_dict().items()})
 
-        training._update = poison  # type: ignore[method-assign]
+        before_update(training, poison)
         state, reason = training.run()
         assert state == "failed"
         assert "step 3" in reason
         assert "decoder.layers.1.sublayers.2.inner" in reason
-        for key, value in training.before.items():
+        for key, value in before.items():
             assert torch.equal(training.model.state_dict()[key].nan_to_num(7.0), value.nan_to_num(7.0)), key
         report = json.loads((folder.diagnosis / "failure.json").read_text())
         assert report["step"] == 3
-        assert report["examples"]
+        batch = training.task.batches("train", config.data, seed=config.seed).batch(0, 2)
+        assert sorted(report["examples"]) == sorted(batch.examples)
 
 
 def test_a_loss_that_stays_above_its_start_is_a_failure(stores: Path, tmp_path: Path) -> None:
@@ -194,21 +115,6 @@ def test_a_model_that_only_counts_words_has_failed(stores: Path, tmp_path: Path)
     assert "not below a unigram model's" in status.reason
 
 
-def test_changed_config_and_data_are_refused_with_the_difference(stores: Path, tmp_path: Path) -> None:
-    config = config_for("translation", stores, train={"steps": 2})
-    train(config, tmp_path / "run", quiet=True)
-    changed = config_for("translation", stores, train={"steps": 2}, model={"dropout": 0.3})
-    with pytest.raises(UserError, match=r"model.dropout: was None, is 0.3"):
-        train(changed, tmp_path / "run", quiet=True)
-    longer = config_for("translation", stores, train={"steps": 3})
-    assert train(longer, tmp_path / "run", quiet=True).step == 3
-    seal = tmp_path / "run" / "data.json"
-    seal.write_text(json.dumps(json.loads(seal.read_text()) | {"sha256": "0" * 64}))
-    with pytest.raises(UserError, match="the data is not what this run was started with"):
-        train(longer, tmp_path / "run", quiet=True)
-    assert train(longer, tmp_path / "run", quiet=True, force=True).step == 3
-
-
 def test_evaluate_average_and_summary_of_a_run(stores: Path, tmp_path: Path) -> None:
     changes: dict[str, Any] = {"schedule": {"name": "constant", "learning_rate": 1e-2}}
     changes["train"] = {"steps": 60, "save_every": 20, "validate_every": 30}
@@ -220,8 +126,7 @@ def test_evaluate_average_and_summary_of_a_run(stores: Path, tmp_path: Path) -> 
     scores = evaluate(tmp_path / "run")
     assert scores.scores["valid"]["nll"] == pytest.approx(summary.best_nll, rel=1e-5)
     assert summary.final["perplexity"] > 1
-    averaged = average_run(tmp_path / "run", 3)
-    assert averaged.exists()
+    assert [each.name for each in average_run(tmp_path / "run", 2)] == ["step-00000040", "step-00000060"]
     assert evaluate(tmp_path / "run", which="average").scores["valid"]["nll"] > 0
     assert read_config(tmp_path / "run", []) == config
     with pytest.raises(UserError, match="9 checkpoints asked for, but 3 kept"):

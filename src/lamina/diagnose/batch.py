@@ -43,12 +43,24 @@ def _run(model: nn.Module, *, batch: Any, loss: Loss | None, notes: list[str]) -
     else:
         output = model(*batch) if isinstance(batch, tuple) else model(batch)
     if loss is not None:
-        return loss(output, batch) if _takes_two(loss) else loss(output)
+        return _given_loss(loss, output, batch)
     own = own_loss(output)
     if own is None:
         notes.append(RANDOM_DIRECTION)
         return along_random_direction(output)
     return own
+
+
+def _given_loss(loss: Loss, output: Any, batch: Any) -> Tensor:
+    arguments = (output, batch) if _takes_two(loss) else (output,)
+    try:
+        return loss(*arguments)
+    except TypeError as error:
+        kinds = " and ".join(type(each).__name__ for each in arguments)
+        raise UserError(
+            f"the loss cannot be called with the output and, where it takes two, the batch ({kinds}): {error}; "
+            "pick what it needs from them, as in loss=lambda output, batch: cross_entropy(output, batch['labels'])"
+        ) from error
 
 
 def own_loss(output: Any) -> Tensor | None:
@@ -94,7 +106,10 @@ def _cut(batch: Any, rows: slice) -> Any:
         return batch[rows]
     if isinstance(batch, Mapping):
         return {name: _cut(value, rows) for name, value in batch.items()}
-    return type(batch)(_cut(value, rows) for value in batch) if isinstance(batch, tuple | list) else batch
+    if not isinstance(batch, tuple | list):
+        return batch
+    parts = [_cut(value, rows) for value in batch]
+    return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)  # a named tuple takes them apart
 
 
 def _check_devices(model: nn.Module, batch: Any) -> None:
@@ -106,8 +121,9 @@ def _check_devices(model: nn.Module, batch: Any) -> None:
 
 
 def _takes_two(function: Loss) -> bool:
+    called = function.forward if isinstance(function, nn.Module) else function  # a module's call takes anything
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(called).parameters.values()
     except (TypeError, ValueError):  # a builtin does not say
         return False
     required = [each for each in parameters if each.default is each.empty and each.kind in _POSITIONAL]

@@ -1,6 +1,7 @@
 """The measures that compare models of several depths, and so need a factory that takes one.
 
-They look at one batch and at few seeds: what they show, a power or a shape, hardly spreads.
+They look at few seeds, for what they show, a power or a shape, hardly spreads; the change of the output, a mean over
+tokens, is that of one batch.
 """
 
 from __future__ import annotations
@@ -15,49 +16,41 @@ from lamina.diagnose.layers import find_layers
 from lamina.diagnose.measure import NotMeasurable, gradient_against_depth, output_change
 from lamina.diagnose.measure.reading import positions
 from lamina.diagnose.own import own_stacks
-from lamina.diagnose.passes import Pass, record_pass, recording
-from lamina.diagnose.record import Record
+from lamina.diagnose.passes import Pass, recording
 from lamina.diagnose.results import Measure, Skipped
+from lamina.diagnose.sample import Anatomy
 from lamina.diagnose.subject import Subject
-from lamina.residual.base import Placement
 
 SEEDS = (1, 2)
-OUTPUT_DEPTHS = (2, 4, 8, 16)
 NEEDS_FACTORY = (
     "it compares models of several depths, and needs a config or a factory that takes num_layers: "
     "lamina.diagnose(lambda seed, num_layers=…: …, batch)"
 )
 
 
-def measure_depth(
-    subject: Subject, sublayers_per_layer: int, placement: Placement | None
-) -> tuple[list[Measure], list[Skipped]]:
-    """The last two tell of the subject's first stack."""
-    factory, run = subject.factory, subject.passes[0]
+def measure_depth(subject: Subject, anatomy: Anatomy) -> tuple[list[Measure], list[Skipped]]:
+    factory = subject.factory
     if factory is None or not subject.any_depth:
         keys = (gradient_against_depth.MEASURE.key, output_change.MEASURE.key)
         return [], [Skipped(key=key, reason=NEEDS_FACTORY) for key in keys]
     measures, skipped = [], []
+    placed = list(anatomy.placements.values())
     try:
-        measures.append(gradient_against_depth.against_depth(factory, partial(_records, run), SEEDS))
+        measures.append(gradient_against_depth.against_depth(factory, subject.passes, SEEDS, placement=placed[-1]))
     except NotMeasurable as reason:  # no feed-forward matrix is known
         skipped.append(Skipped(key=gradient_against_depth.MEASURE.key, reason=str(reason)))
     measures.append(
         output_change.against_depth(
             factory,
-            partial(_first_output, run),
+            partial(_first_output, subject.passes[0]),
             _first_matrices,
             SEEDS,
-            OUTPUT_DEPTHS,
-            sublayers_per_layer=sublayers_per_layer,
-            placement=placement,
+            sorted(set(subject.depths)),
+            sublayers_per_layer=anatomy.sublayers_per_layer,
+            placement=placed[0],
         )
     )
     return measures, skipped
-
-
-def _records(run: Pass, model: nn.Module) -> list[Record]:
-    return [record_pass(model, run)[0]]
 
 
 def _first_matrices(model: nn.Module) -> Sequence[nn.Parameter]:

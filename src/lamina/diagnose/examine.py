@@ -3,125 +3,97 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Literal
 
 import torch
-from torch import nn
 
 from lamina.data.progress import Progress, no_progress
 from lamina.diagnose.depth import measure_depth
-from lamina.diagnose.measure import NotMeasurable, combine, gradient_by_stream, take_all
-from lamina.diagnose.measure.reading import placement_of
-from lamina.diagnose.own import own_stacks
-from lamina.diagnose.passes import Pass, record_pass
-from lamina.diagnose.record import Record
+from lamina.diagnose.layers import find_layers
+from lamina.diagnose.measure import NotMeasurable, adam_conditioning, matrix_updates
+from lamina.diagnose.passes import random_state_kept
 from lamina.diagnose.results import Diagnosis, Measure, Skipped
-from lamina.diagnose.subject import Subject, random_state_kept
+from lamina.diagnose.sample import take_sample
+from lamina.diagnose.spread import PARTS, Findings, over_batches, over_seeds
+from lamina.diagnose.subject import Subject
 from lamina.diagnose.verdicts import judge
-from lamina.residual.base import Placement
+from lamina.errors import UserError
 
-
-@dataclass(frozen=True)
-class Sample:
-    """What one model told, at one seed or on one batch. The model and its records are gone by then: they are large."""
-
-    measures: list[Measure]
-    skipped: list[Skipped]
-    description: str
-    schemes: tuple[str, ...]
-    sublayers_per_layer: int
-    """Of the first stack …"""
-    placement: Placement | None
-    """… and where its norms stand."""
+Over = Literal["seeds", "batches"]
+NEEDS_TRAINING = (
+    "it follows an optimiser at work, and needs training: lamina.watch(model, optimizer) around a loop of your own, "
+    "or diagnose.every in a config"
+)
+ALONE: dict[Over, str] = {
+    "seeds": "one seed alone was looked at: numbers have no spread",
+    "batches": "one batch alone was looked at, so numbers have no spread: give a list of batches, or one whose tensors "
+    "agree on a first dimension along which it can be cut",
+}
 
 
 def examine(subject: Subject, *, seeds: int = 5, progress: Progress = no_progress) -> Diagnosis:
-    """Measure a factory's models at the seeds 1, 2, …, or a module on each of its batches; then judge.
+    """Measure a factory's models at the seeds 1, 2, …, or a module on its batches; then judge.
 
     The random state of the process is put back.
     """
+    if seeds < 1:
+        raise UserError(f"seeds is the number of models that a factory makes, at least 1, not {seeds}")
     began = time.perf_counter()
+    models = seeds if subject.factory is not None else 1
     with random_state_kept():
-        samples, tries = [], list(_tries(subject, seeds))
-        for number, (seed, passes) in enumerate(tries):
-            progress(subject.name, number, len(tries) + 1)
-            samples.append(_sample(subject, seed, passes))
-        progress(subject.name, len(tries), len(tries) + 1)
-        first = samples[0]
-        against_depth, missing = measure_depth(subject, first.sublayers_per_layer, first.placement)
-    progress(subject.name, len(tries) + 1, len(tries) + 1)
-    measures = combine([each.measures for each in samples]) + against_depth
+        told = []
+        for number in range(models):
+            progress(subject.name, number, models + 1)
+            told.append(_look(subject, number + 1))
+        found = told[0] if subject.factory is None else over_seeds(told)
+        progress(subject.name, models, models + 1)
+        against_depth, missing = measure_depth(subject, found.anatomy)
+    progress(subject.name, models + 1, models + 1)
+    of_training, untrained = _of_training(subject)
+    measures = [*found.measures(), *of_training, *against_depth]
+    over: Over = "seeds" if subject.factory is not None else "batches"
+    repeats = models if subject.factory is not None else len(subject.passes)
+    notes = [*subject.notes, *found.notes, *([ALONE[over]] if repeats == 1 else [])]
     return Diagnosis(
         name=subject.name,
-        model=first.description,
-        schemes=first.schemes,
-        spread_over="batches" if subject.factory is None else "seeds",
-        repeats=len(samples),
+        model=found.anatomy.description,
+        schemes=found.anatomy.schemes,
+        spread_over=over,
+        repeats=repeats,
         step=subject.step,
         seconds=time.perf_counter() - began,
-        verdicts=judge(measures, schemes=first.schemes, options=subject.thresholds),
+        verdicts=judge(
+            measures,
+            schemes=found.anatomy.schemes,
+            options=subject.thresholds,
+            samples=found.concluded_samples(),
+            scale=found.scale,
+        ),
         measures=tuple(measures),
-        skipped=_unmeasured(measures, [*(skipped for each in samples for skipped in each.skipped), *missing]),
-        notes=tuple(dict.fromkeys(subject.notes)),
+        skipped=_unmeasured(measures, [*found.skipped, *untrained, *missing]),
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 
-def _sample(subject: Subject, seed: int, passes: Sequence[Pass]) -> Sample:
+def _look(subject: Subject, seed: int) -> Findings:
+    """At one model; when this returns, neither it nor its gradients are left."""
     model = subject.build(seed)
     torch.manual_seed(seed)  # dropout
-    records = record_all(model, passes, subject.notes)
-    measures, skipped = _take(model, passes, records)
-    stack = records[0].stacks[0]
-    per_layer = len(stack.sublayers) // stack.num_layers
-    return Sample(measures, skipped, describe(model, records[0]), _schemes(records[0]), per_layer, placement_of(stack))
+    parts = 1 if subject.factory is not None else min(len(subject.passes), PARTS)
+    return over_batches(take_sample(model, subject.passes, parts=parts))
 
 
-def record_all(model: nn.Module, passes: Sequence[Pass], notes: list[str]) -> list[Record]:
-    """A record of every pass; what there is to say about them is added to the notes."""
-    records = []
-    for run in passes:
-        record, said = record_pass(model, run)
-        records.append(record)
-        notes += said
-    return records
-
-
-def describe(model: nn.Module, record: Record) -> str:
-    """`6-6 encoder-decoder, width 512, b2t`."""
-    kind = getattr(getattr(model, "options", None), "kind", None) or type(model).__name__
-    depths = "-".join(str(stack.num_layers) for stack in record.stacks)
-    width = record.stacks[0].input.value.shape[-1]
-    return ", ".join([f"{depths} {kind}", f"width {width}", *_schemes(record)])
-
-
-def _schemes(record: Record) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(stack.own.residual.name for stack in record.stacks if stack.own is not None))
-
-
-def _tries(subject: Subject, seeds: int) -> Iterator[tuple[int, Sequence[Pass]]]:
-    """Every seed with all batches, or the one model with each batch in turn and a seed for its dropout."""
-    if subject.factory is not None:
-        yield from ((seed, subject.passes) for seed in range(1, seeds + 1))
-    else:
-        yield from ((number, [run]) for number, run in enumerate(subject.passes))
-
-
-def _take(model: nn.Module, passes: Sequence[Pass], records: Sequence[Record]) -> tuple[list[Measure], list[Skipped]]:
-    measures, skipped = take_all(records)
-    if _splits_by_stream(model):
+def _of_training(subject: Subject) -> tuple[list[Measure], list[Skipped]]:
+    """κ of the state in which a run's optimiser was saved; what follows several steps needs training."""
+    skipped = [Skipped(key=matrix_updates.MEASURE.key, reason=NEEDS_TRAINING)]
+    reason = NEEDS_TRAINING
+    if subject.optimiser is not None and subject.model is not None:
         try:
-            measures.append(gradient_by_stream.take(model, passes[0]))
-        except NotMeasurable as reason:
-            skipped.append(Skipped(key=gradient_by_stream.MEASURE.key, reason=str(reason)))
-    return measures, skipped
-
-
-def _splits_by_stream(model: nn.Module) -> bool:
-    """Whether some stack has several streams, and all have matrices that are known by role."""
-    stacks = [stack for _, stack in own_stacks(model)]
-    several = any(len(stack.residual.streams) > 1 for stack in stacks)
-    return several and all(any(part.matrices for part in stack.parts) for stack in stacks)
+            return [adam_conditioning.take(subject.optimiser, find_layers(subject.model).matrices)], skipped
+        except NotMeasurable as found:
+            reason = str(found)
+    return [], [Skipped(key=adam_conditioning.MEASURE.key, reason=reason), *skipped]
 
 
 def _unmeasured(measures: Sequence[Measure], skipped: Sequence[Skipped]) -> tuple[Skipped, ...]:

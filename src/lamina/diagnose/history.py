@@ -1,23 +1,26 @@
-"""What a watch has seen, step by step, and the same as a diagnosis: series over steps, maps of layers over steps."""
+"""What a watch has seen as a diagnosis: series over steps, maps of layers over steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import inf, isfinite, nan
+from contextlib import suppress
+from math import nan
 from statistics import median
 
+from lamina.diagnose.look import Look, distance
+from lamina.diagnose.measure import NotMeasurable, matrix_updates
 from lamina.diagnose.results import Diagnosis, Grid, Measure, Series, Skipped
-from lamina.diagnose.step_probe import StepSizes
-from lamina.diagnose.stream_probe import StreamSizes
 from lamina.diagnose.thresholds import VerdictOptions
 from lamina.diagnose.verdicts import judge
+
+Homes = Mapping[str, tuple[str, int, str]]
+"""By the label that a look has for a matrix: stack, layer from 0, and kind. Embeddings and heads have none."""
 
 UPDATES = Measure(
     key="watched-updates",
     title="Updates over training",
     formula="|W_{t+1} − W_t| ÷ |W_t|, the median over layers",
-    source="Liu et al. 2020, figures 5 and 11",
+    source="after Liu et al. 2020, figures 5 and 11",
     look_for="Lines of one kind should move together with the learning rate. A line, or a layer in the map, that jumps "
     "away from the others shows where training goes wrong, often before the loss does.",
     x_label="step",
@@ -28,7 +31,7 @@ GRADIENTS = Measure(
     key="watched-gradients",
     title="Gradients over training",
     formula="‖∂L/∂W‖, the median over layers",
-    source="Liu et al. 2020, figures 5 and 11",
+    source="after Liu et al. 2020, figures 5 and 11",
     look_for="Queries and keys, inside the softmax, have smaller gradients than the others in every scheme; Adam evens "
     "that out. A kind or a layer that fades to nothing is no longer trained.",
     x_label="step",
@@ -49,7 +52,7 @@ CONDITION = Measure(
 STREAMS = Measure(
     key="watched-streams",
     title="The stream over training",
-    formula="√(mean x²) after the last layer",
+    formula="√(mean x²) after the last layer, and in the map after every layer",
     source="Xiong et al. 2020, Lemma 2, followed through training",
     look_for="A stream that keeps growing makes the upper layers count for less, and leaves half precision at 65,504.",
     x_label="step",
@@ -58,68 +61,29 @@ STREAMS = Measure(
 )
 
 
-@dataclass(frozen=True)
-class Departure:
-    """Updates that have left their band."""
-
-    step: int
-    matrix: str
-    """The one that went furthest."""
-    times: float
-    """Its update, divided by the rate, is this many times the usual one."""
-    outside: int
-    total: int
-
-    def __str__(self) -> str:
-        return (
-            f"step {self.step}: the update of {self.matrix} is {self.times:.3g} times its usual size at this rate, and "
-            f"{self.outside} of {self.total} matrices have left their band; the loss may follow. Look at this batch, "
-            "lower the learning rate or lengthen its warm-up, or clip the gradient"
-        )
-
-
-@dataclass(frozen=True)
-class Look:
-    """One watched step."""
-
-    step: int
-    sizes: StepSizes
-    streams: StreamSizes
-    outside: Mapping[str, float] = field(default_factory=dict)
-    """The matrices whose update left its band, and how many times the usual it was."""
-
-    def values(self) -> dict[str, float]:
-        """Flat, for a log: `update/decoder.3.query` and so on."""
-        found = {f"gradient/{name}": norm for name, norm in self.sizes.gradients.items()}
-        found |= {f"update/{name}": norm for name, norm in self.sizes.updates.items()}
-        found |= {f"stream/{stack}": layers[-1] for stack, layers in self.streams.sizes.items()}
-        found |= {f"stream_peak/{stack}": peak for stack, peak in self.streams.peaks.items()}
-        if self.sizes.condition is not None:
-            found["condition"] = self.sizes.condition.facts["κ"]
-        return found | {"updates_outside": float(len(self.outside))}
-
-
 def diagnose_history(
-    history: Sequence[Look], *, name: str, model: str, schemes: Sequence[str], options: VerdictOptions
+    history: Sequence[Look], homes: Homes, *, name: str, model: str, schemes: Sequence[str], options: VerdictOptions
 ) -> Diagnosis:
-    measures = tuple(_measures(history)) if history else ()
+    measures = tuple(_measures(history, homes)) if history else ()
     return Diagnosis(
         name=name,
         model=model,
         schemes=tuple(schemes),
-        spread_over="batches",
+        spread_over="steps",
+        repeats=max(1, len(history)),
         step=history[-1].step if history else None,
         measures=measures,
-        skipped=tuple(_skipped(history)),
+        skipped=tuple(_skipped(history, {each.key for each in measures})),
         verdicts=judge(measures, schemes=schemes, options=options),
     )
 
 
-def _measures(history: Sequence[Look]) -> Iterable[Measure]:
-    yield _by_kind(UPDATES, history, [look.sizes.updates for look in history]).model_copy(
+def _measures(history: Sequence[Look], homes: Homes) -> Iterable[Measure]:
+    yield _by_kind(UPDATES, history, [look.sizes.updates for look in history], homes).model_copy(
         update={"facts": _departures(history)}
     )
-    yield _by_kind(GRADIENTS, history, [look.sizes.gradients for look in history])
+    yield _by_kind(GRADIENTS, history, [look.sizes.gradients for look in history], homes)
+    yield from _attention(history, homes)
     conditions = [look.sizes.condition for look in history]
     if conditions[-1] is not None:
         yield conditions[-1]
@@ -135,52 +99,33 @@ def _departures(history: Sequence[Look]) -> dict[str, float]:
     facts = {"watched steps": float(len(history)), "steps outside the band": float(len(left))}
     if left:
         facts |= {"first step outside": float(left[0].step), "most matrices outside": max(len(l.outside) for l in left)}
-        facts["furthest outside"] = max((furthest(look.outside)[1] for look in left), key=_distance)
+        facts["furthest outside"] = max((look.furthest[1] for look in left), key=distance)
     return facts
 
 
-def furthest(outside: Mapping[str, float]) -> tuple[str, float]:
-    """The matrix whose update is furthest from its usual size, up or down, and how many times that it is."""
-    return max(outside.items(), key=lambda item: _distance(item[1]))
-
-
-def _distance(times: float) -> float:
-    return max(times, 1 / times) if isfinite(times) else inf
-
-
-def _by_kind(measure: Measure, history: Sequence[Look], sizes: Sequence[Mapping[str, float]]) -> Measure:
+def _by_kind(measure: Measure, history: Sequence[Look], sizes: Sequence[Mapping[str, float]], homes: Homes) -> Measure:
     """A line per stack and kind, the median over layers, and a map per stack of the largest in each layer."""
     kinds: dict[str, list[str]] = {}
     layers: dict[str, dict[int, list[str]]] = {}
-    for name in dict.fromkeys(name for each in sizes for name in each):
-        stack, layer, kind = split_label(name)
-        kinds.setdefault(f"{stack} {kind}".strip(), []).append(name)
-        if layer is not None:
-            layers.setdefault(stack, {}).setdefault(layer, []).append(name)
+    for label in dict.fromkeys(label for each in sizes for label in each):
+        kind = label
+        if label in homes:
+            stack, layer, kind = homes[label]
+            layers.setdefault(stack, {}).setdefault(layer, []).append(label)
+            kind = f"{stack} {kind}"
+        kinds.setdefault(kind, []).append(label)
     measured = tuple(
-        _over_steps(kind, history, [_summary(median, names, each) for each in sizes]) for kind, names in kinds.items()
+        _over_steps(kind, history, [_summary(median, labels, each) for each in sizes]) for kind, labels in kinds.items()
     )
     grids = tuple(
-        Grid(
-            label=stack,
-            values=tuple(tuple(_summary(max, rows[layer], each) for each in sizes) for layer in sorted(rows)),
-            rows="layer",
-            columns="watched step",
-        )
+        _map(stack, [[_summary(max, rows[layer], each) for each in sizes] for layer in sorted(rows)])
         for stack, rows in layers.items()
     )
     return measure.model_copy(update={"measured": measured, "grids": grids})
 
 
-def split_label(name: str) -> tuple[str, int | None, str]:
-    """The stack, layer and kind of `decoder.3.query`; what belongs to no layer is all kind."""
-    stack, _, rest = name.rpartition(".")
-    before, _, layer = stack.rpartition(".")
-    return (before, int(layer), rest) if before and layer.isdigit() else ("", None, name)
-
-
-def _summary(of: Callable[[list[float]], float], names: Sequence[str], sizes: Mapping[str, float]) -> float:
-    present = [sizes[name] for name in names if name in sizes]
+def _summary(of: Callable[[list[float]], float], labels: Sequence[str], sizes: Mapping[str, float]) -> float:
+    present = [sizes[label] for label in labels if label in sizes]
     return of(present) if present else nan
 
 
@@ -188,22 +133,56 @@ def _over_steps(label: str, history: Sequence[Look], y: Sequence[float]) -> Seri
     return Series(label=label, x=tuple(float(look.step) for look in history), y=tuple(y))
 
 
+def _map(stack: str, rows: Sequence[Sequence[float]]) -> Grid:
+    return Grid(label=stack, values=tuple(map(tuple, rows)), rows="layer", columns="watched step")
+
+
+def _attention(history: Sequence[Look], homes: Homes) -> Iterable[Measure]:
+    moments = {}
+    for look in history:
+        with suppress(NotMeasurable):  # none of these matrices was trained then
+            gradients, updates = (_by_layer(norms, homes) for norms in (look.sizes.gradients, look.sizes.moved))
+            moments[look.step] = matrix_updates.relate(gradients, updates)
+    if moments:
+        measure = matrix_updates.over_training(moments)
+        yield measure.model_copy(update={"measured": tuple(_what_first(line) for line in measure.measured)})
+
+
+def _what_first(line: Series) -> Series:
+    """`update decoder query`: a page has a panel for each first word, so that gradients stand beside updates."""
+    where, _, what = line.label.rpartition(" ")
+    return line.model_copy(update={"label": f"{what} {where}"})
+
+
+def _by_layer(norms: Mapping[str, float], homes: Homes) -> matrix_updates.Norms:
+    table: dict[tuple[str, str], dict[int, float]] = {}
+    for label, norm in norms.items():
+        if label in homes:
+            stack, layer, kind = homes[label]
+            table.setdefault((stack, kind), {})[layer] = norm
+    return table
+
+
 def _streams(history: Sequence[Look], stacks: Sequence[str]) -> Measure:
-    ends = [
-        _over_steps(stack, history, [look.streams.sizes.get(stack, (nan,))[-1] for look in history]) for stack in stacks
-    ]
-    peaks = [
-        _over_steps(f"{stack} largest", history, [look.streams.peaks.get(stack, nan) for look in history])
-        for stack in stacks
-    ]
-    return STREAMS.model_copy(update={"measured": (*ends, *peaks)})
+    """The end of every stack and its largest value as lines, all its layers as a map."""
+    lines, maps = [], []
+    for stack in stacks:
+        depth = max(len(look.streams.sizes.get(stack, ())) for look in history)
+        sizes = [look.streams.sizes.get(stack, (nan,) * depth) for look in history]
+        peaks = [look.streams.peaks.get(stack, nan) for look in history]
+        lines += [_over_steps(stack, history, [each[-1] for each in sizes])]
+        lines += [_over_steps(f"{stack} largest", history, peaks)]
+        maps.append(_map(stack, list(zip(*sizes, strict=True))))
+    return STREAMS.model_copy(update={"measured": tuple(lines), "grids": tuple(maps)})
 
 
-def _skipped(history: Sequence[Look]) -> Iterable[Skipped]:
+def _skipped(history: Sequence[Look], measured: set[str]) -> Iterable[Skipped]:
     if not history:
         yield Skipped(key=UPDATES.key, reason="no step was watched: fewer steps than `every` were taken")
         return
-    if history[-1].sizes.condition is None:
-        yield Skipped(key=CONDITION.key, reason=history[-1].sizes.unconditioned)
-    if not any(look.streams.sizes for look in history):
-        yield Skipped(key=STREAMS.key, reason="no layer's output was seen, as when layers are compiled")
+    reasons = {
+        matrix_updates.MEASURE.key: matrix_updates.UNRECOGNISED,
+        CONDITION.key: history[-1].sizes.unconditioned,
+        STREAMS.key: "no layer's output was seen, as when layers are compiled",
+    }
+    yield from (Skipped(key=key, reason=reason) for key, reason in reasons.items() if key not in measured)

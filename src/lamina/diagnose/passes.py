@@ -40,6 +40,14 @@ def recording(model: nn.Module) -> AbstractContextManager[own.Recorder]:
     return own.recording(model) if own.own_stacks(model) else foreign.recording(model)
 
 
+@contextmanager
+def random_state_kept() -> Iterator[None]:
+    """Whatever is seeded and drawn inside, outside nothing has changed."""
+    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(devices=devices):
+        yield
+
+
 def check_model(model: nn.Module) -> None:
     """Refuse what cannot be measured before anything is."""
     parameters = dict(model.named_parameters())

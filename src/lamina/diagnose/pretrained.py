@@ -18,8 +18,9 @@ from safetensors import SafetensorError
 from torch import nn
 
 from lamina.diagnose.batch import passes_over
+from lamina.diagnose.layers import find_layers
 from lamina.diagnose.random_input import random_batches
-from lamina.diagnose.subject import Subject
+from lamina.diagnose.subject import OUTPUT_DEPTHS, Subject
 from lamina.errors import UserError
 
 CONFIG = "config.json"
@@ -33,7 +34,9 @@ def is_model_folder(path: Path) -> bool:
     return (path / CONFIG).is_file()
 
 
-def pretrained_subject(path: Path, *, batches: int = 4, tokens: int = 256) -> Subject:
+def pretrained_subject(
+    path: Path, *, batches: int = 4, tokens: int = 256, depths: tuple[int, ...] = OUTPUT_DEPTHS
+) -> Subject:
     """The model of a folder on `batches` random batches of about `tokens` positions each."""
     with _quiet(_import(path)) as transformers:
         model_class, config = _class_and_config(transformers, path)
@@ -42,7 +45,19 @@ def pretrained_subject(path: Path, *, batches: int = 4, tokens: int = 256) -> Su
     factory = _Factory(model_class, config)
     model, notes = factory(1, None), [RANDOM_INPUT, START_VALUES]
     passes = passes_over(model, random_batches(model, batches, tokens), None, batches, notes)
-    return Subject(path.name, passes, factory=factory, any_depth=True, notes=notes)
+    any_depth = _follows_depth(factory, model)
+    if not any_depth:
+        notes.append(f"the depth of {model_class.__name__} cannot be changed through its config")
+    return Subject(path.name, passes, factory=factory, any_depth=any_depth, depths=depths, notes=notes)
+
+
+def _follows_depth(factory: _Factory, model: nn.Module) -> bool:
+    """Whether a model of another depth has it in its first and in its last stack, which measures against depth see:
+    configs made of several do not say it in one place."""
+    own = {len(layers) for layers in find_layers(model).layers.values()}
+    depth = 2 if 2 not in own else 3 if 3 not in own else 4
+    found = [len(layers) for layers in find_layers(factory(1, depth)).layers.values()]
+    return {found[0], found[-1]} == {depth}
 
 
 def _with_weights(path: Path, model_class: Any, config: Any, batches: int, tokens: int) -> Subject:

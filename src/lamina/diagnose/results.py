@@ -32,7 +32,8 @@ class Series(Result):
     y: tuple[float, ...]
     """Means over seeds, or over batches."""
     spread: tuple[float, ...] = ()
-    """Standard deviations over the same; empty for theory."""
+    """Standard deviations over the same; empty for theory. Of what is nonlinear in the batches, such as the norm of a
+    mean, those of the jackknife's pseudo-values."""
     dashes: bool = False
     """Drawn broken: a bound, or a prediction."""
 
@@ -68,6 +69,8 @@ class Measure(Result):
     grids: tuple[Grid, ...] = ()
     facts: dict[str, float] = {}
     """Single numbers: slopes, R², ratios."""
+    fact_spreads: dict[str, float] = {}
+    """Their standard deviations over seeds or batches, where there are several."""
 
 
 class Skipped(Result):
@@ -87,6 +90,8 @@ class Verdict(Result):
     advice: str = ""
     """What to change; empty when all is well."""
     value: float
+    spread: float | None = None
+    """The standard deviation of the value over seeds or batches, where there are several."""
     threshold: float
     where: str = ""
     """`decoder layer 1`; empty when it is about the whole model."""
@@ -105,9 +110,10 @@ class Diagnosis(Result):
     """What it is, in a line: `18-18 encoder–decoder, width 64, post-ln`."""
     schemes: tuple[str, ...] = ()
     """The schemes of its stacks; empty for a foreign module."""
-    spread_over: Literal["seeds", "batches"] = "seeds"
+    spread_over: Literal["seeds", "batches", "steps"] = "seeds"
+    """`steps` where a model was watched in training: its lines run over them."""
     repeats: Annotated[int, Field(ge=1)] = 1
-    """How many seeds or batches."""
+    """How many seeds, batches or watched steps."""
     step: int | None = None
     """Of a trained model; None at the start."""
     seconds: float = 0.0

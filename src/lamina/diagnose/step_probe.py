@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -14,21 +13,22 @@ from torch.optim import Optimizer
 from lamina.diagnose.matrices import NamedMatrix
 from lamina.diagnose.measure import NotMeasurable, adam_conditioning
 from lamina.diagnose.record import MatrixName
-from lamina.diagnose.results import Measure
+from lamina.diagnose.results import Measure, Result
 from lamina.diagnose.seeing import norm_of
 
 
-@dataclass(frozen=True)
-class StepSizes:
+class StepSizes(Result):
     """By matrix, such as `decoder.3.query`; those of one kind in one layer count as one."""
 
     gradients: dict[str, float]
+    moved: dict[str, float]
+    """|W_{t+1} − W_t|."""
     updates: dict[str, float]
-    """|W_{t+1} − W_t| ÷ |W_t|, where W_t is not zero."""
+    """The same ÷ |W_t|, where W_t is not zero."""
     rates: dict[str, float]
     """The learning rate of this step."""
     condition: Measure | None
-    """Of Adam's update, with the rate and ε beside it; None …"""
+    """Of Adam's update; None …"""
     unconditioned: str = ""
     """… for this reason."""
 
@@ -62,6 +62,7 @@ class StepProbe:
         condition, reason = self._condition()
         return StepSizes(
             gradients=gradient_norms,
+            moved=update_norms,
             updates={name: norm / weight_norms[name] for name, norm in update_norms.items() if weight_norms[name]},
             rates=dict(zip(names, rates, strict=True)),
             condition=condition,
@@ -72,12 +73,9 @@ class StepProbe:
         if any(isinstance(each.parameter, DTensor) for each in self.matrices):
             return None, "the optimiser's state is sharded"
         try:
-            measure = adam_conditioning.take(self.optimizer, self.matrices)
+            return adam_conditioning.take(self.optimizer, self.matrices), ""
         except NotMeasurable as reason:
             return None, str(reason)
-        group = self.optimizer.param_groups[0]
-        facts = measure.facts | {"rate": float(group["lr"]), "eps": float(group["eps"])}
-        return measure.model_copy(update={"facts": facts}), ""
 
 
 def matrix_label(name: MatrixName) -> str:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from math import nan
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from lamina.diagnose.results import Result
 from lamina.diagnose.step_probe import fetch
 
 
-@dataclass(frozen=True)
-class StreamSizes:
+class StreamSizes(Result):
     """By stack."""
 
     sizes: dict[str, tuple[float, ...]]
-    """The root mean square of the first stream after every layer."""
+    """The root mean square of the first stream after every layer; NaN for layers that were left out."""
     peaks: dict[str, float]
     """The largest absolute value in any stream after any layer."""
 
@@ -32,7 +31,8 @@ class StreamProbe:
     """
 
     def __init__(self, layers: Mapping[str, Sequence[Sequence[nn.Module]]]) -> None:
-        self._seen: dict[tuple[str, int], tuple[Tensor, Tensor]] = {}
+        self._depths = {stack: len(modules) for stack, modules in layers.items()}
+        self._seen: dict[str, dict[int, tuple[Tensor, Tensor]]] = {stack: {} for stack in layers}
         self._hooks = ExitStack()
         for stack, modules in layers.items():
             for number, layer in enumerate(modules):
@@ -44,21 +44,21 @@ class StreamProbe:
             with torch.no_grad():
                 size = streams[0].float().square().mean().sqrt()
                 peak = torch.stack([each.abs().amax().float() for each in streams]).amax()
-            self._seen[stack, number] = size, peak
+            self._seen[stack][number] = size, peak
 
     def close(self) -> None:
         self._hooks.close()
 
     def finish(self) -> StreamSizes:
         self.close()
-        places = sorted(self._seen)
-        numbers = fetch([number for place in places for number in self._seen[place]])
+        numbers = iter(fetch([number for layers in self._seen.values() for pair in layers.values() for number in pair]))
         sizes, peaks = {}, {}
-        for stack, group in groupby(enumerate(places), key=lambda pair: pair[1][0]):
-            found = [numbers[2 * at : 2 * at + 2] for at, _ in group]
-            sizes[stack] = tuple(size for size, _ in found)
-            peaks[stack] = max(peak for _, peak in found)
-        return StreamSizes(sizes, peaks)
+        for stack, layers in self._seen.items():
+            found = {layer: (next(numbers), next(numbers)) for layer in layers}
+            if found:
+                sizes[stack] = tuple(found.get(layer, (nan, nan))[0] for layer in range(self._depths[stack]))
+                peaks[stack] = max(peak for _, peak in found.values())
+        return StreamSizes(sizes=sizes, peaks=peaks)
 
 
 def _streams(output: Any) -> Iterable[Tensor]:

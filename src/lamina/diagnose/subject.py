@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 from lamina.diagnose.batch import Loss, passes_over
 from lamina.diagnose.measure.gradient_against_depth import Factory
-from lamina.diagnose.passes import Pass, check_model
+from lamina.diagnose.passes import Pass, check_model, random_state_kept
 from lamina.diagnose.thresholds import VerdictOptions
 from lamina.errors import UserError
+
+OUTPUT_DEPTHS = (2, 4, 8, 16)
+"""Quick. Liu et al. go up to 200 sub-layers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +31,19 @@ class Subject:
     """… or made anew for every seed."""
     any_depth: bool = False
     """Whether the factory can make models of other depths."""
+    depths: tuple[int, ...] = OUTPUT_DEPTHS
+    """The numbers of layers at which the change of the output is measured."""
+    optimiser: Optimizer | None = None
+    """Of a trained model, in the state in which training left it."""
     step: int | None = None
     thresholds: VerdictOptions | None = None
     """From which numbers on a verdict warns; the defaults if None."""
     notes: list[str] = field(default_factory=list)
     """What a reader should know; passes may add to it."""
+
+    def __post_init__(self) -> None:
+        if len(set(self.depths)) < 2 or min(self.depths) < 1:
+            raise UserError(f"depths are at least two numbers of layers, from 1 up, not {self.depths}")
 
     def build(self, seed: int) -> nn.Module:
         """The model of a seed, checked; the one there is, if there is one."""
@@ -48,10 +59,13 @@ def subject_of(
     loss: Loss | None = None,
     *,
     batches: int = 4,
+    depths: Sequence[int] = OUTPUT_DEPTHS,
     name: str | None = None,
     thresholds: VerdictOptions | None = None,
 ) -> Subject:
     """A module, or a function of a seed (and of `num_layers`, for measures against depth) that makes one."""
+    if batches < 1:
+        raise UserError(f"batches is the number of pieces that a batch is cut into, at least 1, not {batches}")
     factory, any_depth = (None, False) if isinstance(module_or_factory, nn.Module) else as_factory(module_or_factory)
     with random_state_kept():
         model = factory(1, None) if factory else module_or_factory
@@ -64,17 +78,10 @@ def subject_of(
         model=None if factory else model,
         factory=factory,
         any_depth=any_depth,
+        depths=tuple(depths),
         thresholds=thresholds,
         notes=notes,
     )
-
-
-@contextmanager
-def random_state_kept() -> Iterator[None]:
-    """Whatever is seeded and drawn inside, outside nothing has changed."""
-    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-    with torch.random.fork_rng(devices=devices):
-        yield
 
 
 def as_factory(make: object) -> tuple[Factory, bool]:
@@ -83,17 +90,24 @@ def as_factory(make: object) -> tuple[Factory, bool]:
         kind = type(make).__name__
         raise UserError(f"a module, or a function that makes one from a seed, is needed, but this is a {kind}")
     try:
-        names = [each for each in inspect.signature(make).parameters if each != "num_layers"]
-        any_depth = len(names) < len(inspect.signature(make).parameters)
+        parameters = dict(inspect.signature(make).parameters)
     except (TypeError, ValueError):  # a builtin does not say
-        names, any_depth = ["seed"], False
+        takes_seed, depth = True, None
+    else:
+        depth = parameters.pop("num_layers", None)
+        takes_seed = bool(parameters)
+    if depth is not None and depth.default is depth.empty:
+        raise UserError(
+            "num_layers of the factory needs a default, the depth at which most measures are taken: "
+            "def make(seed, num_layers=6)"
+        )
 
     def factory(seed: int, num_layers: int | None) -> nn.Module:
         torch.manual_seed(seed)
         options = {} if num_layers is None else {"num_layers": num_layers}
-        model = make(*([seed] if names else []), **options)
+        model = make(*([seed] if takes_seed else []), **options)
         if not isinstance(model, nn.Module):
             raise UserError(f"the factory returned a {type(model).__name__}, not a torch module")
         return model
 
-    return factory, any_depth
+    return factory, depth is not None

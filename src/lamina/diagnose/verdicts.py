@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lamina.diagnose.measure.averaging import deviation
 from lamina.diagnose.results import Measure, Verdict
 from lamina.diagnose.thresholds import VerdictOptions
 from lamina.diagnose.verdict import amplification, collapse, conditioning, overflow, unstable, vanishing
@@ -14,12 +15,38 @@ ORDER = ("failure", "warning", "fine")
 
 
 def judge(
-    measures: Sequence[Measure], *, schemes: Sequence[str] = (), options: VerdictOptions | None = None
+    measures: Sequence[Measure],
+    *,
+    schemes: Sequence[str] = (),
+    options: VerdictOptions | None = None,
+    samples: Sequence[Sequence[Measure]] = (),
+    scale: float = 1.0,
 ) -> tuple[Verdict, ...]:
     """All verdicts that the measures allow, the worst first.
 
     schemes: those of the model's stacks, which are not suggested again.
+    samples: the same measures of single seeds or batches: their verdicts' values differ by the spread, times `scale`.
     """
-    evidence, thresholds = Evidence(measures, schemes), options or VerdictOptions()
-    found = [verdict for fault in FAULTS for verdict in fault.judge(evidence, thresholds)]
-    return tuple(sorted(found, key=lambda verdict: ORDER.index(verdict.severity)))
+    thresholds = options or VerdictOptions()
+    found, *others = (_numbered(each, schemes, thresholds) for each in (measures, *samples))
+    spread = [
+        verdict.model_copy(update={"spread": _spread([other[key].value for other in others if key in other], scale)})
+        for key, verdict in found.items()
+    ]
+    return tuple(sorted(spread, key=lambda verdict: ORDER.index(verdict.severity)))
+
+
+def _numbered(
+    measures: Sequence[Measure], schemes: Sequence[str], options: VerdictOptions
+) -> dict[tuple[str, int], Verdict]:
+    """By kind and number: every fault is judged once in each stack, in their order."""
+    evidence = Evidence(measures, schemes)
+    return {
+        (verdict.kind, number): verdict
+        for fault in FAULTS
+        for number, verdict in enumerate(fault.judge(evidence, options))
+    }
+
+
+def _spread(values: Sequence[float], scale: float) -> float | None:
+    return deviation(values, scale) if len(values) > 1 else None

@@ -8,10 +8,10 @@
     watch.diagnosis()
 
 At every hundredth step of the optimiser, and at no other, it notes the norms of gradients and of updates,
-|W_{t+1} − W_t| ÷ |W_t|, by layer and kind of matrix (Liu et al. 2020, figures 5 and 11), the condition κ of Adam's
-update (Xie et al. 2023, Theorem 3.2), and the size of the stream after every layer. Updates are compared with those
-before them, each divided by its learning rate, so that a schedule does not look like trouble: when they leave their
-band (see `band`), a warning says so; the loss may show it later, or never.
+|W_{t+1} − W_t| ÷ |W_t|, by layer and kind of matrix, cross-attention's apart (Liu et al. 2020, figures 5 and 11), the
+condition κ of Adam's update (Xie et al. 2023, Theorem 3.2), and the size of the stream after every layer. Updates are
+compared with those before them, each divided by its learning rate, so that a schedule does not look like trouble: when
+they leave their band (see `band`), a warning says so; the loss may show it later, or never.
 
 Nothing is changed: weights end bit-identical with and without a watch. A watched step needs one more copy of the
 weights. Models under DDP or FSDP2 are watched as they are, in all processes alike. Not supported: FSDP1, and optimisers
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -32,11 +32,13 @@ from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from lamina.diagnose.band import Band
-from lamina.diagnose.history import Departure, Look, diagnose_history, furthest
+from lamina.diagnose.cross_attention import set_apart
+from lamina.diagnose.history import diagnose_history
 from lamina.diagnose.layers import find_layers, unwrap
+from lamina.diagnose.look import Departure, Look
 from lamina.diagnose.options import DiagnoseOptions
 from lamina.diagnose.results import Diagnosis
-from lamina.diagnose.step_probe import StepProbe, StepSizes
+from lamina.diagnose.step_probe import StepProbe, StepSizes, matrix_label
 from lamina.diagnose.stream_probe import StreamProbe
 from lamina.errors import UserError
 
@@ -55,21 +57,31 @@ class Watch:
         *,
         every: int = 100,
         step: int = 0,
+        history: Sequence[Look] = (),
         options: DiagnoseOptions | None = None,
         on_warning: Callable[[Departure], None] = _warn,
     ) -> None:
         """
         every: steps of the optimiser between two looks; 0 never looks.
-        step: how many steps were taken before, where training is resumed.
+        step: how many steps were taken before, where training is resumed, …
+        history: … and what was seen at them; see `look`.
         on_warning: called when updates leave their band; Python's `warnings` by default.
         """
         if every < 0:
             raise UserError(f"every is the number of steps between two looks, 0 for none, not {every}")
         self.model, self.optimizer, self.every, self.step = unwrap(model), optimizer, every, step
         self.options, self.on_warning = options or DiagnoseOptions(), on_warning
-        self.history: list[Look] = []
+        self.history = list(history)
         self._found = find_layers(self.model)
+        self._matrices = set_apart(self.model, self._found.matrices)
+        self._homes = {
+            matrix_label(name): (name.stack, name.layer, name.kind)
+            for name in (each.name for each in self._matrices)
+            if name.layer is not None
+        }
         self._bands: dict[str, Band] = defaultdict(lambda: Band(self.options.band))
+        for look in history:  # bands follow from what was seen, and need not be kept
+            self._outside(look.sizes)
         self._handles: list[RemovableHandle] = []
         self._streams: StreamProbe | None = None
         self._probe: StepProbe | None = None
@@ -106,8 +118,9 @@ class Watch:
         kind = type(self.model).__name__
         return diagnose_history(
             self.history,
+            self._homes,
             name=name or kind,
-            model=f"{kind}, watched every {self.every} steps",
+            model=kind,
             schemes=self._found.schemes,
             options=self.options.verdicts,
         )
@@ -120,14 +133,14 @@ class Watch:
 
     def _before_step(self, optimizer: Optimizer, arguments: Any, keywords: Any) -> None:
         if self._streams is not None:
-            self._probe = StepProbe(optimizer, self._found.matrices)
+            self._probe = StepProbe(optimizer, self._matrices)
 
     def _after_step(self, optimizer: Optimizer, arguments: Any, keywords: Any) -> None:
         self.step += 1
         if self._streams is not None and self._probe is not None:
             sizes, streams = self._probe.finish(), self._streams.finish()
             self._streams = self._probe = None
-            self._note(Look(self.step, sizes, streams, self._outside(sizes)))
+            self._note(Look(step=self.step, sizes=sizes, streams=streams, outside=self._outside(sizes)))
         self._prepare()
 
     def _outside(self, sizes: StepSizes) -> dict[str, float]:
@@ -144,5 +157,5 @@ class Watch:
         was_outside = bool(self.history) and bool(self.history[-1].outside)
         self.history.append(look)
         if look.outside and not was_outside:
-            matrix, times = furthest(look.outside)
+            matrix, times = look.furthest
             self.on_warning(Departure(look.step, matrix, times, len(look.outside), len(look.sizes.updates)))

@@ -23,7 +23,7 @@ def in_batches(
     max_tokens: int,
     window: int | None = None,
 ) -> Iterator[Result]:
-    """The result of every item. `size` is the item's cost in tokens, and then what else makes items alike.
+    """The result of every item. `size` is what the item costs in tokens, part by part: source, start, outputs.
 
     `window` items are read ahead at most; None reads all of them.
     """
@@ -51,13 +51,17 @@ def _window(
 def cut(sizes: Sequence[tuple[int, ...]], max_tokens: int) -> Iterator[list[int]]:
     """Indices of like sizes, largest first: as many as fit when each gets the room of the largest; one at least.
 
-    The largest come first, so that a batch that does not fit the memory is noticed at once.
+    That room is part by part: the longest source and the longest output need not be of the same item. The largest
+    come first, so that a batch that does not fit the memory is noticed at once.
     """
     batch: list[int] = []
-    for at in sorted(range(len(sizes)), key=lambda at: sizes[at], reverse=True):
-        if batch and (len(batch) + 1) * sizes[batch[0]][0] > max_tokens:
+    room: tuple[int, ...] = ()
+    for at in sorted(range(len(sizes)), key=lambda at: (sum(sizes[at]), sizes[at]), reverse=True):
+        wider = tuple(map(max, room, sizes[at]))
+        if batch and (len(batch) + 1) * sum(wider) > max_tokens:
             yield batch
             batch = []
+        room = wider if batch else sizes[at]
         batch.append(at)
     if batch:
         yield batch

@@ -1,19 +1,21 @@
 """Weights in int8, for decoding on a CPU: torch's dynamic quantisation of linear layers and of the output table.
 
 Weights are rounded to 8 bits when the model is made, each row of a matrix with a scale of its own; activations when
-they come. Sums stay in full precision.
+they come. Sums stay in full precision. The matrices of an adaptive table stay as they are: a table is read both ways,
+which torch's int8 layers are not.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from lamina.errors import UserError
+from lamina.model.embedding import Band
 from lamina.model.heads import WordHead
 from lamina.model.transformer import Transformer
 
@@ -28,8 +30,9 @@ def quantise(model: AnyTransformer) -> AnyTransformer:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*deprecated")  # torch means to move this to another package
-            per_row = {nn.Linear: torch.ao.quantization.per_channel_dynamic_qconfig}
-            return torch.ao.quantization.quantize_dynamic(small, per_row, inplace=True)  # type: ignore[no-untyped-call]
+            kinds: dict[Any, Any] = {nn.Linear: torch.ao.quantization.per_channel_dynamic_qconfig}
+            kinds |= {f"{name}.projection": None for name, each in small.named_modules() if isinstance(each, Band)}
+            return torch.ao.quantization.quantize_dynamic(small, kinds, inplace=True)  # type: ignore[no-untyped-call]
     except (AttributeError, NotImplementedError, RuntimeError) as error:
         raise UserError(
             f"this build of torch has no int8 linear layers for this processor ({error}); decode without int8, or "

@@ -27,11 +27,12 @@ def longest(source_length: int, start_length: int, options: GenerateOptions, mod
     """How many tokens an output may have, given its source and how many tokens it starts from."""
     wanted = options.max_length
     if wanted is None:
-        wanted = max(1, math.ceil(source_length * options.length_factor) + options.length_margin)
+        by_source = math.ceil(source_length * options.length_factor) + options.length_margin
+        wanted = max(1, options.min_length, by_source)
     # The last token of an output is never read, so it needs no position.
     return wanted if model.positions != "learned" else min(wanted, model.max_length - start_length)
 
 
-def longest_source(options: GenerateOptions, model: ModelOptions) -> int:
-    """How many tokens of a source are read."""
-    return options.max_source if model.positions != "learned" else min(options.max_source, model.max_length)
+def longest_source(options: GenerateOptions, model: ModelOptions, taken: int = 0) -> int:
+    """How many tokens of a source are read, where so many of the model's positions are taken already."""
+    return options.max_source if model.positions != "learned" else min(options.max_source, model.max_length - taken)

@@ -30,7 +30,7 @@ class GenerateOptions(Options):
     would not be among them if it ended now, or when it cannot be, however it goes on."""
 
     min_length: Amount = 0
-    """Tokens an output has at least."""
+    """Tokens an output has at least, whatever the two below say."""
     length_factor: Annotated[float, Field(ge=0)] = 1.2
     """An output may be this many times as long as its source …"""
     length_margin: Amount = 10
@@ -38,7 +38,7 @@ class GenerateOptions(Options):
     max_length: Count | None = None
     """Tokens an output has at most, whatever its source; instead of the two above."""
     max_source: Count = 1024
-    """Longer sources are cut to so many tokens, with a warning."""
+    """Longer sources are cut to so many tokens, with a warning; of a language model's prompt the end is kept."""
     no_repeat_ngram: Amount = 0
     """No sequence of so many tokens occurs twice in an output; 0 allows it."""
 

@@ -93,8 +93,8 @@ class Waiting(NamedTuple):
         return cls(source if isinstance(model, EncoderDecoder) else (), start, limit)
 
     def size(self, width: int) -> tuple[int, ...]:
-        """Tokens it may need at most, and then its own lengths."""
-        return len(self.source) + len(self.start) + width * (self.limit + 1), len(self.source), len(self.start)
+        """Tokens it may need at most, for its source, its start and its outputs."""
+        return len(self.source), len(self.start), width * (self.limit + 1)
 
 
 @torch.inference_mode()

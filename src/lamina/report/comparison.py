@@ -16,6 +16,7 @@ from lamina.diagnose.results import Diagnosis, Measure, Series, Verdict
 from lamina.errors import UserError
 from lamina.report.diagnosis import SIGNS, cards, overview, readable
 from lamina.report.exhibit import Exhibit, anchor_of, exhibits
+from lamina.report.moments import joined
 from lamina.report.numbers import duration, size, with_spread
 from lamina.report.page import form_of, render, write_bytes, write_text
 from lamina.report.picture import PICTURES, draw_alone
@@ -23,9 +24,6 @@ from lamina.report.tables import Table
 
 MOST_POINTS = 120
 WHEN = ("at the start", "at the end")
-SHOWN = ("gradient-along-stream", "layer-dependency", "cosine-of-layers")
-"""What is worth a picture here; a page of its own has the rest of a diagnosis."""
-PARTS = ("measured", "theory", "grids")
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class RunStory:
     curves: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     """By name, such as `training loss`: steps and values."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """The task's own, at the end."""
+    """The task's own, at the end, and the lowest validation loss."""
     seconds: float | None = None
     memory: float | None = None
     """The most that was in use, in bytes."""
@@ -220,7 +218,7 @@ def _insides(groups: Groups) -> list[tuple[str, list[Exhibit]]]:
     found = []
     for depth in dict.fromkeys(depth for _, depth in groups):
         models = [
-            (scheme, (scheme,), _joined(diagnosed))
+            (scheme, (scheme,), joined(diagnosed))
             for (scheme, deep), runs in groups.items()
             if deep == depth and (diagnosed := _diagnosed(runs))
         ]
@@ -237,37 +235,6 @@ def _diagnosed(runs: Sequence[RunStory]) -> dict[str, Diagnosis]:
         }:
             return found
     return {}
-
-
-def _joined(moments: Mapping[str, Diagnosis]) -> list[Measure]:
-    """Each quantity once, its lines and maps named after their moment."""
-    joined: dict[str, Measure] = {}
-    for when, diagnosis in moments.items():
-        for measure in diagnosis.measures:
-            if measure.key in SHOWN:
-                named = _named(measure, when)
-                if earlier := joined.get(measure.key):
-                    both = {part: (*getattr(earlier, part), *getattr(named, part)) for part in PARTS}
-                    named = earlier.model_copy(update=both | {"facts": earlier.facts | named.facts})
-                joined[measure.key] = named
-    return list(joined.values())
-
-
-def _named(measure: Measure, when: str) -> Measure:
-    """`encoder` becomes `encoder at the start`, and its prediction `encoder at the start in theory`."""
-    names = [each.label for each in measure.measured]
-
-    def renamed(label: str) -> str:
-        of = max((name for name in names if label.startswith(name)), key=len, default=label)
-        return f"{of} {when}{label[len(of) :]}"
-
-    parts = {
-        part: tuple(each.model_copy(update={"label": renamed(each.label)}) for each in getattr(measure, part))
-        for part in PARTS
-    }
-    return measure.model_copy(
-        update=parts | {"facts": {f"{name} {when}": each for name, each in measure.facts.items()}}
-    )
 
 
 def _verdicts(groups: Groups, when: str) -> Table | None:

@@ -92,6 +92,8 @@ class Looked:
     def circumstances(self) -> str:
         """`at the start, mean and standard deviation over 5 seeds`."""
         step, repeats = self.diagnosis.step, self.diagnosis.repeats
+        if self.diagnosis.spread_over == "steps":
+            return "never watched" if step is None else f"watched at {count(repeats, 'step')}, last at step {step:,}"
         noun = self.diagnosis.spread_over.removesuffix("es" if self.diagnosis.spread_over == "batches" else "s")
         unknown = "as it stands" if self.diagnosis.spread_over == "batches" else "at the start"
         when = unknown if step is None else f"after {step:,} steps"
@@ -99,16 +101,22 @@ class Looked:
 
 
 def told_apart(diagnoses: Sequence[Diagnosis]) -> list[str]:
-    """The names, with the step or a number where several are the same."""
+    """The names, with the time or a number where several are the same."""
     names = [each.name for each in diagnoses]
     if len(set(names)) < len(names):
-        names = [each.name if each.step is None else f"{each.name}, step {each.step:,}" for each in diagnoses]
+        names = [_at_its_time(each) for each in diagnoses]
     seen: Counter[str] = Counter()
     apart = []
     for name in names:
         seen[name] += 1
         apart.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
     return apart
+
+
+def _at_its_time(diagnosis: Diagnosis) -> str:
+    if diagnosis.spread_over == "steps":
+        return f"{diagnosis.name} in training"
+    return diagnosis.name if diagnosis.step is None else f"{diagnosis.name}, step {diagnosis.step:,}"
 
 
 def overview(verdicts: dict[str, tuple[Verdict, ...]]) -> Table | None:

@@ -111,7 +111,7 @@ class Exhibit:
 
     @property
     def facts(self) -> Table | None:
-        return table_of_facts({each.name: each.measure.facts for each in self.subjects})
+        return table_of_facts({each.name: each.measure for each in self.subjects})
 
     @property
     def remarks(self) -> list[str]:

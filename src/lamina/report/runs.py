@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from lamina.report.numbers import duration
@@ -39,7 +40,8 @@ class Evaluation:
 def show_run(run: RunSummary) -> None:
     """A summary at the end of a run."""
     console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{run.name}: [bold]{run.state}[/] at step {run.step:,}" + (f": {run.reason}" if run.reason else ""))
+    reason = f": {escape(run.reason)}" if run.reason else ""
+    console.print(f"{escape(run.name)}: [bold]{run.state}[/] at step {run.step:,}{reason}")
     if run.best_nll is not None:
         perplexity = math.exp(min(700.0, run.best_nll))
         console.print(f"best validation nll {run.best_nll:.4f} (perplexity {perplexity:.2f}) at step {run.best_step:,}")
@@ -55,19 +57,20 @@ def show_comparison(runs: Sequence[RunSummary]) -> None:
     metrics = list(dict.fromkeys(name for run in runs for name in run.final if name not in ("loss", "nll")))
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("run", style="cyan", no_wrap=True)
-    for heading in ("steps", "best nll", *metrics):
+    for heading in ("steps", "best nll", *map(escape, metrics)):
         table.add_column(heading, justify="right")
     for run in runs:
         best = "–" if run.best_nll is None else f"{run.best_nll:.4f}"
         cells = [f"{run.final[name]:.2f}" if name in run.final else "–" for name in metrics]
         if run.state != "finished":
             cells = [f"[red]{run.state}[/]", *[""] * (len(metrics) - 1)] if metrics else []
-        table.add_row(run.name, f"{run.step:,}", best if metrics or run.state == "finished" else run.state, *cells)
+        shown = best if metrics or run.state == "finished" else run.state
+        table.add_row(escape(run.name), f"{run.step:,}", shown, *cells)
     console = Console(highlight=False)
     console.print(table)
     for run in runs:
         if run.reason:
-            console.print(f"{run.name}: {run.reason}", soft_wrap=True)
+            console.print(f"{run.name}: {run.reason}", soft_wrap=True, markup=False)
 
 
 def show_evaluation(evaluation: Evaluation) -> None:
@@ -75,7 +78,7 @@ def show_evaluation(evaluation: Evaluation) -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(_scores_table(evaluation.scores))
     for name, signature in evaluation.signatures.items():
-        console.print(f"{name}: {signature}", style="dim")
+        console.print(f"{name}: {signature}", style="dim", markup=False)
 
 
 def show_plan(plan: Mapping[str, float]) -> None:
@@ -106,7 +109,7 @@ def _scores_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
     table.add_column("set", style="cyan")
     names = list(dict.fromkeys(name for values in scores.values() for name in values))
     for name in names:
-        table.add_column(name, justify="right")
+        table.add_column(escape(name), justify="right")
     for which, values in scores.items():
-        table.add_row(which, *(f"{values[name]:.4g}" if name in values else "–" for name in names))
+        table.add_row(escape(which), *(f"{values[name]:.4g}" if name in values else "–" for name in names))
     return table

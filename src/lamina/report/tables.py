@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lamina.diagnose.results import Grid
+from lamina.diagnose.results import Grid, Measure
 from lamina.report.curves import Line, Panel
 from lamina.report.maps import array, first_column
 from lamina.report.numbers import short, with_spread
@@ -49,13 +49,17 @@ def table_of_map(title: str, grid: Grid) -> Table:
     return Table(title, (corner, *(str(column + start) for column in columns)), body, remark)
 
 
-def table_of_facts(facts: Mapping[str, Mapping[str, float]]) -> Table | None:
+def table_of_facts(measures: Mapping[str, Measure]) -> Table | None:
     """A row per fact, a column per model."""
-    names = list(dict.fromkeys(name for each in facts.values() for name in each))
+    names = list(dict.fromkeys(name for each in measures.values() for name in each.facts))
     if not names:
         return None
-    rows = tuple((name, *(short(each[name]) if name in each else "–" for each in facts.values())) for name in names)
-    return Table("Single numbers", ("", *facts) if len(facts) > 1 else ("", "value"), rows)
+    rows = tuple((name, *(_fact(each, name) for each in measures.values())) for name in names)
+    return Table("Single numbers", ("", *measures) if len(measures) > 1 else ("", "value"), rows)
+
+
+def _fact(measure: Measure, name: str) -> str:
+    return with_spread(measure.facts[name], measure.fact_spreads.get(name)) if name in measure.facts else "–"
 
 
 def evenly(items: Sequence[Item], most: int) -> list[Item]:

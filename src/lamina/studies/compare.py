@@ -4,8 +4,8 @@
       b2t-12-seed1/       a run folder each, with the fingerprint of what it depends on
       post-ln-12-seed1/   …
 
-Killed, it goes on where it was. A finished run is used again while its fingerprint is the same; one that has become
-outdated is moved aside, never deleted.
+Killed, it goes on where it was. A finished run is used again while its fingerprint is the same, and diagnosed again if
+only that of its diagnoses is not; one that has become outdated is moved aside, never deleted.
 """
 
 from __future__ import annotations
@@ -14,23 +14,28 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from rich.console import Console
 
 from lamina.config import to_toml
 from lamina.data.atomic import write_file
+from lamina.data.store import Store
 from lamina.errors import UserError
+from lamina.model.transformer import Transformer
 from lamina.studies.board import Board
 from lamina.studies.cells import Cell
 from lamina.studies.fingerprint import fingerprint
 from lamina.studies.pool import Job, run_jobs
-from lamina.studies.worker import command
+from lamina.studies.worker import command, is_done
+from lamina.tasks import build_task
 from lamina.train.run_folder import RunFolder
 from lamina.train.runs import open_store, plan_run
 
-FINGERPRINT, LOG = "fingerprint.json", "log.txt"
+FINGERPRINT, LOG, FORMER = "fingerprint.json", "log.txt", ".former"
 MEMORY_SHARE = 0.7  # of the machine's memory, for all workers together
 PROCESS_MEMORY = 400 * 2**20  # of a process before it has a model
 
@@ -43,17 +48,26 @@ class Sharing:
     threads: int
 
 
+class BrokenOff(UserError):
+    """Some runs did not get to an end; `others` did."""
+
+    def __init__(self, message: str, others: Sequence[Path]) -> None:
+        super().__init__(message)
+        self.others = others
+
+
 def compare(cells: Sequence[Cell], folder: Path, sharing: Sharing | None = None) -> dict[str, Path]:
     """Train every cell to its end; the run folders by name. Failed runs are results; a broken one is an error."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    for cell in cells:
-        _refresh(cell, folder, console)
+    console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+    stores = [_try_out(cell, folder) for cell in cells]
+    for cell, store in zip(cells, stores, strict=True):
+        _refresh(cell, store, folder, console)
     sharing = sharing or share_machine(cells, folder)
     paths = {cell.name: folder / cell.name for cell in cells}
     jobs = [
         Job(cell.name, command(paths[cell.name], sharing.threads), paths[cell.name] / LOG)
         for cell in cells
-        if not _has_ended(paths[cell.name])
+        if not is_done(paths[cell.name], cell.config)
     ]
     board = Board({cell.name: (paths[cell.name], cell.config.train.steps) for cell in cells})
     try:
@@ -64,33 +78,49 @@ def compare(cells: Sequence[Cell], folder: Path, sharing: Sharing | None = None)
         raise
     broken = [name for name, code in codes.items() if code]
     if broken:
-        raise UserError(_explain(broken, paths))
+        raise BrokenOff(_explain(broken, paths), [path for name, path in paths.items() if name not in broken])
     return paths
 
 
 def share_machine(cells: Sequence[Cell], folder: Path) -> Sharing:
-    """A core for each run, as long as their memory fits: one thread each wastes less than two on one run."""
+    """A core for each run, as long as their memory fits: one thread each wastes less than two on one run.
+
+    Memory that cannot be foreseen, as an adaptive softmax's, sets no limit.
+    """
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     largest = max(cells, key=lambda cell: cell.depth if isinstance(cell.depth, int) else max(cell.depth))
-    needed = plan_run(largest.config, folder / largest.name).memory + PROCESS_MEMORY
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    workers = max(1, min(len(cells), cores, int(total * MEMORY_SHARE // needed)))
+    workers = min(len(cells), cores)
+    with suppress(UserError):
+        needed = plan_run(largest.config, folder / largest.name).memory + PROCESS_MEMORY
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        workers = max(1, min(workers, int(total * MEMORY_SHARE // needed)))
     return Sharing(workers, max(1, cores // workers))
 
 
-def _refresh(cell: Cell, folder: Path, console: Console) -> None:
-    """Keep a run whose fingerprint is the same; move another aside."""
+def _try_out(cell: Cell, folder: Path) -> Store:
+    """Build the model where it costs nothing: a mistake that concerns one scheme is told before any is trained."""
+    store = open_store(cell.config, RunFolder(folder / cell.name))
+    try:
+        task = build_task(cell.config.task, store, cell.config.task_options)
+        with torch.device("meta"):
+            Transformer.build(task.model_options(cell.config.chosen_model()))
+    except UserError as error:
+        raise UserError(f"{cell.name}: {error}") from error
+    return store
+
+
+def _refresh(cell: Cell, store: Store, folder: Path, console: Console) -> None:
+    """Keep a run whose fingerprint is the same; move another aside. What changes no result may be another now."""
     path = folder / cell.name
-    now = fingerprint(cell.config, open_store(cell.config, RunFolder(path)))
+    now = fingerprint(cell.config, store)
     file = path / FINGERPRINT
     if RunFolder(path).status() is not None:
         before = json.loads(file.read_bytes()) if file.is_file() else {}
         changed = [name for name in now if before.get(name) != now[name]]
-        if not changed:
-            return
-        aside = _free_name(path)
-        path.rename(aside)
-        console.print(f"{cell.name}: its {' and '.join(changed)} changed; trained anew, the former run is {aside}")
+        if changed:
+            aside = _free_name(path)
+            path.rename(aside)
+            console.print(f"{cell.name}: its {' and '.join(changed)} changed; trained anew, the former run is {aside}")
     path.mkdir(parents=True, exist_ok=True)
     write_file(path / "config.toml", to_toml(cell.config).encode())
     write_file(file, json.dumps(now, indent=1).encode())
@@ -98,14 +128,9 @@ def _refresh(cell: Cell, folder: Path, console: Console) -> None:
 
 def _free_name(path: Path) -> Path:
     number = 1
-    while (aside := path.with_name(f"{path.name}.former{number}")).exists():
+    while (aside := path.with_name(f"{path.name}{FORMER}{number}")).exists():
         number += 1
     return aside
-
-
-def _has_ended(path: Path) -> bool:
-    status = RunFolder(path).status()
-    return status is not None and status.state in ("finished", "failed")
 
 
 def _explain(broken: Sequence[str], paths: dict[str, Path]) -> str:

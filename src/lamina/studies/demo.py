@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from lamina.data.atomic import write_file
@@ -19,9 +20,8 @@ from lamina.data.sources import source_options
 from lamina.data.synthetic import translation_pairs
 from lamina.report.comparison import RunStory
 from lamina.studies.cells import make_cells
-from lamina.studies.compare import compare
 from lamina.studies.findings import best_run
-from lamina.studies.summary import summarise
+from lamina.studies.summary import compare_and_summarise
 
 SCHEMES = ("post-ln", "pre-ln", "b2t", "admin", "resi-dual")
 DATA = "embedded-short-translation"
@@ -65,12 +65,12 @@ def run_demo(folder: Path, steps: int = STEPS) -> Path:
         prepare(source_options(DATA, ".", str(folder / "data")), progress)
     config = folder / "demo.toml"
     write_file(config, CONFIG.format(store=folder / "data", steps=steps).encode())
-    paths = compare(make_cells(config, [], SCHEMES), folder / "runs")
-    page, stories = summarise(list(paths.values()), folder / "report.html", "Five residual schemes, twelve layers deep")
+    cells, page = make_cells(config, [], SCHEMES), folder / "report.html"
+    stories = compare_and_summarise(cells, folder / "runs", page, "Five residual schemes, twelve layers deep")
     best = best_run(stories)
     if best is not None:
-        _translate(best, paths[best.name], console)
-    console.print(f"\nThe report: [bold]{page}[/]  ({time.perf_counter() - began:.0f} s)")
+        _translate(best, folder / "runs" / best.name, console)
+    console.print(f"\nThe report: [bold]{escape(str(page))}[/]  ({time.perf_counter() - began:.0f} s)")
     return page
 
 
@@ -84,6 +84,6 @@ def _translate(best: RunStory, path: Path, console: Console) -> None:
     for heading in ("sentence", f"as {best.scheme} translates it", "as it should be"):
         table.add_column(heading)
     for row in zip(source, run.generate(source), target, strict=True):
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     console.print()
     console.print(table)

@@ -6,13 +6,14 @@ worst scheme's than to the best one's, where the two are more than a tenth apart
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lamina.report.comparison import RunStory
+from lamina.studies.stories import LOSS
 
-LOSS = "validation loss"
 GRADIENT, SHARE = "gradient-by-layer", "outer first/last"
 
 
@@ -28,100 +29,101 @@ class Outcome:
         return sum(run.state == "failed" for run in self.runs)
 
     @property
-    def loss(self) -> float | None:
-        """The mean of the validation losses at the end of its curves."""
-        last = [curve[-1][1] for run in self.runs if (curve := run.curves.get(LOSS))]
-        return statistics.fmean(last) if last else None
+    def finished(self) -> list[RunStory]:
+        return [run for run in self.runs if run.state == "finished"]
+
+    @property
+    def loss(self) -> float:
+        """The mean that the table of results has; where no run finished, that of all; infinite before a validation."""
+        known = [run.metrics[LOSS] for run in self.finished or self.runs if LOSS in run.metrics]
+        return statistics.fmean(known) if known else math.inf
 
     @property
     def seconds(self) -> float | None:
-        known = [run.seconds for run in self.runs if run.seconds is not None]
+        """Of the runs that finished: one that breaks off early is no quicker for it."""
+        known = [run.seconds for run in self.finished if run.seconds is not None]
         return statistics.fmean(known) if known else None
+
+    @property
+    def gradient_share(self) -> float | None:
+        """First layer over last, in the last stack of the model, before training."""
+        shares = []
+        for run in self.runs:
+            measures = () if run.start is None else run.start.measures
+            facts = next((each.facts for each in measures if each.key == GRADIENT), {})
+            shares += [value for name, value in facts.items() if name.endswith(SHARE)][-1:]
+        return statistics.fmean(shares) if shares else None
 
 
 def findings(runs: Sequence[RunStory]) -> list[str]:
     """At most three sentences; fewer where the runs do not tell."""
     depth = max((run.depth for run in runs), key=_size, default="")
-    outcomes = _outcomes([run for run in runs if run.depth == depth])
-    known = {name: each.loss for name, each in outcomes.items() if each.loss is not None}
-    if not known:
+    ranked = _ranked([run for run in runs if run.depth == depth])
+    if not ranked:
         return []
-    said = [_who_trains(outcomes, known, depth), _why(outcomes, known), _what_to_use(outcomes, known)]
+    said = [_who_trains(ranked, depth), _why(ranked), _what_to_use(ranked)]
     return [sentence for sentence in said if sentence]
 
 
 def best_run(runs: Sequence[RunStory]) -> RunStory | None:
     """The run with the lowest validation loss."""
-    ended = [run for run in runs if run.state == "finished" and run.curves.get(LOSS)]
-    return min(ended, key=lambda run: min(value for _, value in run.curves[LOSS]), default=None)
+    ended = [run for run in runs if run.state == "finished" and LOSS in run.metrics]
+    return min(ended, key=lambda run: run.metrics[LOSS], default=None)
 
 
-def behind(outcomes: Mapping[str, Outcome], losses: Mapping[str, float]) -> list[str]:
-    """The schemes that fail or lag, worst first."""
-    best, worst = min(losses.values()), max(losses.values())
-    lagging = [
-        name
-        for name, loss in losses.items()
-        if outcomes[name].failed or (worst > 1.1 * best and loss > (best + worst) / 2)
-    ]
-    return sorted(lagging, key=lambda name: -losses[name])
+def _ranked(runs: Sequence[RunStory]) -> list[Outcome]:
+    """Best scheme first, those that fail last; without those that tell nothing yet."""
+    schemes = dict.fromkeys(run.scheme for run in runs)
+    outcomes = [Outcome(scheme, [run for run in runs if run.scheme == scheme]) for scheme in schemes]
+    telling = [each for each in outcomes if each.failed or each.loss < math.inf]
+    return sorted(telling, key=lambda each: (each.failed > 0, each.loss))
 
 
-def _who_trains(outcomes: Mapping[str, Outcome], losses: Mapping[str, float], depth: str) -> str:
-    late = behind(outcomes, losses)
-    well = sorted((name for name in losses if name not in late), key=lambda name: losses[name])
+def _who_trains(ranked: Sequence[Outcome], depth: str) -> str:
+    best, worst = (extreme(each.loss for each in ranked) for extreme in (min, max))
+    lagging = (best + worst) / 2 if worst > 1.1 * best else math.inf
+    late = [each for each in ranked if each.failed or each.loss > lagging]
+    well = [each for each in ranked if each not in late]
     if not late:
-        ends = " to ".join(f"{losses[name]:.2f} ({name})" for name in (well[0], well[-1]))
+        ends = " to ".join(f"{each.loss:.2f} ({each.scheme})" for each in (well[0], well[-1]))
         return f"At depth {depth} all schemes train: validation losses from {ends}."
-    told = "; ".join(_state(outcomes[name], losses[name]) for name in late)
+    told = "; ".join(_state(each) for each in reversed(late))
     if not well:
         return f"At depth {depth} no scheme trains: {told}."
-    others = ", ".join(f"{name} {losses[name]:.2f}" for name in well)
+    others = ", ".join(f"{each.scheme} {each.loss:.2f}" for each in well)
     return f"At depth {depth} {told}. The same model, data and rate with another residual connection: {others}."
 
 
-def _state(outcome: Outcome, loss: float) -> str:
-    count = f" in {outcome.failed} of {len(outcome.runs)} runs" if outcome.failed < len(outcome.runs) else ""
-    what = f"fails{count}" if outcome.failed else "lags"
-    return f"{outcome.scheme} {what} (validation loss {loss:.2f})"
+def _state(outcome: Outcome) -> str:
+    what = f"{outcome.scheme} {'fails' if outcome.failed else 'lags'}"
+    if 0 < outcome.failed < len(outcome.runs):
+        what += f" in {outcome.failed} of {len(outcome.runs)} runs"
+    if outcome.loss == math.inf:
+        return f"{what} before its first validation"
+    whose = " of the others" if outcome.failed and outcome.finished else ""
+    return f"{what} (validation loss{whose} {outcome.loss:.2f})"
 
 
-def _why(outcomes: Mapping[str, Outcome], losses: Mapping[str, float]) -> str:
+def _why(ranked: Sequence[Outcome]) -> str:
     """What the gradient looked like before training, worst scheme against best."""
-    kept = {name: share for name, each in outcomes.items() if (share := _gradient_share(each)) is not None}
-    ranked = sorted((name for name in losses if name in kept), key=lambda name: losses[name])
-    if len(ranked) < 2:
+    kept = [(each.scheme, share) for each in ranked if (share := each.gradient_share) is not None]
+    if len(kept) < 2:
         return ""
-    best, worst = ranked[0], ranked[-1]
+    (best, high), (worst, low) = kept[0], kept[-1]
     return (
-        f"Before the first step, the gradient of the first layer's last matrix is {kept[worst]:.2g} of the last "
-        f"layer's in {worst}, and {kept[best]:.2g} in {best}."
+        f"Before the first step, the gradient of the first layer's last matrix is {low:.2g} of the last "
+        f"layer's in {worst}, and {high:.2g} in {best}."
     )
 
 
-def _gradient_share(outcome: Outcome) -> float | None:
-    """First layer over last, in the last stack of the model, before training."""
-    shares = []
-    for run in outcome.runs:
-        facts = (
-            {} if run.start is None else next((each.facts for each in run.start.measures if each.key == GRADIENT), {})
-        )
-        found = [value for name, value in facts.items() if name.endswith(SHARE)]
-        shares += found[-1:]
-    return statistics.fmean(shares) if shares else None
-
-
-def _what_to_use(outcomes: Mapping[str, Outcome], losses: Mapping[str, float]) -> str:
-    best = min(losses, key=lambda name: losses[name])
-    fastest = min((each.seconds for each in outcomes.values() if each.seconds), default=None)
-    seconds = outcomes[best].seconds
-    cost = f", at {seconds / fastest:.2f} times the time of the fastest" if seconds and fastest else ""
-    return f"Best here: {best}, validation loss {losses[best]:.2f}{cost}."
-
-
-def _outcomes(runs: Sequence[RunStory]) -> dict[str, Outcome]:
-    schemes = dict.fromkeys(run.scheme for run in runs)
-    return {scheme: Outcome(scheme, [run for run in runs if run.scheme == scheme]) for scheme in schemes}
+def _what_to_use(ranked: Sequence[Outcome]) -> str:
+    finished = [each for each in ranked if each.finished]
+    if not finished:
+        return ""
+    best = finished[0]
+    fastest = min((each.seconds for each in finished if each.seconds), default=None)
+    cost = f", at {best.seconds / fastest:.2f} times the time of the fastest" if best.seconds and fastest else ""
+    return f"Best here: {best.scheme}, validation loss {best.loss:.2f}{cost}."
 
 
 def _size(depth: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,20 +11,23 @@ from lamina import residual
 from lamina.diagnose.results import Diagnosis
 from lamina.errors import UserError
 from lamina.model.options import ModelOptions, pair
-from lamina.report.comparison import RunStory
+from lamina.report.comparison import RunStory, Sample
 from lamina.studies.worker import read_cost
 from lamina.tasks import TASKS
 from lamina.train.config import RunConfig
 from lamina.train.run_folder import RunFolder
 from lamina.train.runs import read_config, summarise_run
 
-CURVES = {"validation loss": "valid_nll", "training loss": "nll"}
+LOSS = "validation loss"
+"""As a curve, and as a number where it was lowest."""
+CURVES = {LOSS: "valid_nll", "training loss": "nll"}
+SAMPLE = re.compile(r"^  source: (.*?)\n  target: (.*?)\n  output: (.*?)\n(?=  source: |\Z)", re.MULTILINE | re.DOTALL)
 
 
-def read_stories(paths: Sequence[str | Path]) -> list[RunStory]:
+def read_stories(paths: Sequence[Path]) -> list[RunStory]:
     """The stories of some runs of one task."""
     stories, tasks = [], dict[str, Path]()
-    for path in map(Path, paths):
+    for path in paths:
         summarise_run(path)  # says what is wrong with a folder that is no run
         config = read_config(path, [])
         tasks.setdefault(config.task, path)
@@ -55,14 +59,15 @@ def read_story(path: Path, config: RunConfig) -> RunStory:
         memory=memory or None,
         start=_last_diagnosis(path, "start.json"),
         end=_last_diagnosis(path, "step-*.json"),
+        samples=_last_samples(RunFolder(path).samples),
     )
 
 
 def _metrics(config: RunConfig, final: Mapping[str, float], best_nll: float | None) -> dict[str, float]:
-    """The task's own number first, then the loss."""
+    """The task's own number at the end, unless that is the loss; then the loss."""
     metric = TASKS[config.task].metric
-    found = {metric: final[metric]} if metric in final else {}
-    return found | ({"validation loss": best_nll} if best_nll is not None else {})
+    found = {metric: final[metric]} if metric in final and metric != "nll" else {}
+    return found | ({LOSS: best_nll} if best_nll is not None else {})
 
 
 def _depth(config: RunConfig) -> str:
@@ -78,3 +83,9 @@ def _as_pair(value: Any) -> tuple[Any, Any]:
 def _last_diagnosis(path: Path, pattern: str) -> Diagnosis | None:
     found = sorted((path / "diagnosis").glob(pattern))
     return Diagnosis.read(found[-1]) if found else None
+
+
+def _last_samples(file: Path) -> list[Sample]:
+    """Those of the last validation."""
+    text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
+    return [Sample(*found) for found in SAMPLE.findall(re.split(r"^step \d+\n", text, flags=re.MULTILINE)[-1])]

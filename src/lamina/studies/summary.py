@@ -1,4 +1,4 @@
-"""The end of a comparison: the page, the table and the sentences that matter, all from the run folders."""
+"""What a person gets in the end: the page, and what it says first on the terminal."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from lamina.errors import UserError
 from lamina.report.comparison import RunStory, save_comparison
 from lamina.report.page import form_of
 from lamina.report.picture import PICTURES
 from lamina.report.runs import show_comparison
+from lamina.studies.cells import Cell
+from lamina.studies.compare import FORMER, BrokenOff, compare
 from lamina.studies.findings import findings
 from lamina.studies.stories import read_stories
 from lamina.train.runs import summarise_run
@@ -23,13 +26,42 @@ def report_file(name: str | Path) -> Path:
     return file
 
 
-def summarise(runs: Sequence[str | Path], file: Path, title: str = "") -> tuple[Path, list[RunStory]]:
+def compare_and_summarise(cells: Sequence[Cell], folder: Path, file: Path, title: str = "") -> list[RunStory]:
+    """Train what is not trained yet, and report it; if runs break off, the others all the same."""
+    try:
+        return summarise(list(compare(cells, folder).values()), file, title)
+    except BrokenOff as broken:
+        if not broken.others:
+            raise
+        summarise(broken.others, file, title)
+        raise UserError(f"{broken}\nThe report of the other runs: {file}") from broken
+
+
+def summarise(runs: Sequence[str | Path], file: Path, title: str = "") -> list[RunStory]:
     """Write the page, or a picture, and say on the terminal what it says first."""
-    stories = read_stories(runs)
+    paths = run_folders(runs)
+    stories = read_stories(paths)
     sentences = findings(stories)
     save_comparison(stories, file, sentences, title or "Residual schemes compared")
-    show_comparison([summarise_run(run) for run in runs])
-    console = Console(highlight=False, soft_wrap=True)
+    show_comparison([summarise_run(path) for path in paths])
+    console = Console(highlight=False, soft_wrap=True, markup=False)
     for sentence in sentences:
         console.print(f"\n{sentence}")
-    return file, stories
+    if left := [str(run) for run in runs if Path(run) not in paths]:
+        console.print(f"\nLeft out, as files or as runs that were replaced: {', '.join(left)}")
+    return stories
+
+
+def run_folders(given: Sequence[str | Path]) -> list[Path]:
+    """What of `runs/own-compared/*` tells of now: no files, and no run moved aside where its successor is given too."""
+    places = [Path(each).resolve() for each in given]
+    twice = [str(each) for each, place in zip(given, places, strict=True) if places.count(place) > 1]
+    if twice:
+        raise UserError(f"{' and '.join(dict.fromkeys(twice))}: one run given twice would count as two seeds")
+    pairs = zip(map(Path, given), places, strict=True)
+    return [path for path, place in pairs if not place.is_file() and not _is_replaced(place, places)]
+
+
+def _is_replaced(place: Path, places: Sequence[Path]) -> bool:
+    name, former, _ = place.name.partition(FORMER)
+    return bool(former) and place.with_name(name) in places

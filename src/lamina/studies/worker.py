@@ -15,12 +15,17 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lamina.data.atomic import write_file
 from lamina.errors import UserError
 
-COST = "cost.json"
+if TYPE_CHECKING:
+    from lamina.train.config import RunConfig
+
+COST, DIAGNOSED = "cost.json", "diagnosed.txt"
 SEEDS, BATCHES = 2, 4  # of a diagnosis
 
 
@@ -50,19 +55,40 @@ def read_cost(run: Path) -> tuple[float, int]:
         return 0.0, 0
 
 
+def is_done(run: Path, config: RunConfig) -> bool:
+    """Whether a run has ended and was diagnosed as it would be now."""
+    from lamina.studies.fingerprint import diagnosis_fingerprint
+
+    file = run / DIAGNOSED
+    return _has_ended(run) and file.is_file() and file.read_text() == diagnosis_fingerprint(config)
+
+
+def _has_ended(run: Path) -> bool:
+    from lamina.train.run_folder import RunFolder
+
+    status = RunFolder(run).status()
+    return status is not None and status.has_ended
+
+
 def _work(run: Path, threads: int) -> None:
     import torch
 
+    from lamina.studies.fingerprint import diagnosis_fingerprint
     from lamina.train.runs import read_config, train
 
     torch.set_num_threads(threads)
-    began = time.perf_counter()
-    try:
-        status = train(read_config(run, []), run)
-    finally:
-        _add_cost(run, time.perf_counter() - began)
-    if status.state in ("finished", "failed"):
+    config = read_config(run, [])
+    diagnosing = diagnosis_fingerprint(config)  # of the code as it is now, before hours of training
+    if not _has_ended(run):
+        began = time.perf_counter()
+        try:
+            train(config, run)
+        finally:
+            with suppress(UserError):  # what training has to say matters more
+                _add_cost(run, time.perf_counter() - began)
+    if _has_ended(run):
         _diagnose(run)
+        write_file(run / DIAGNOSED, diagnosing.encode())
 
 
 def _diagnose(run: Path) -> None:

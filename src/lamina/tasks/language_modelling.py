@@ -6,7 +6,7 @@ token is scored once and hardly any without history.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,11 @@ from lamina.data.tokenizer import EOS, PAD, UNK
 from lamina.generate.options import GenerateOptions
 from lamina.model.options import ModelOptions
 from lamina.tasks.base import MAX_TOKENS, Inputs, tensor_of
-from lamina.tasks.generating import GeneratingOptions, GeneratingTask
+from lamina.tasks.generating import GeneratingOptions, GeneratingTask, Tokens
 from lamina.tasks.metrics.perplexity import perplexity
 from lamina.tasks.sequence_to_sequence import loss_metrics
+
+SHOWN = 64  # tokens of a document in a sample: the prompt, and what follows it
 
 
 class LanguageModelling(GeneratingTask):
@@ -92,6 +94,16 @@ class LanguageModelling(GeneratingTask):
         losses = self.total_losses(model, split, max_tokens)
         per_word = perplexity(losses.likelihood.item(), self.count_words(split))
         return loss_metrics(losses) | {"perplexity per word": per_word}
+
+    def choose_samples(self, split: str, count: int) -> Iterator[tuple[Tokens, Tokens, Tokens]]:
+        """How documents begin, and how they go on."""
+        documents = self.store[split]
+        long_enough = np.flatnonzero(documents.lengths("text") > 1)
+        places = np.linspace(0, len(long_enough) - 1, count if len(long_enough) else 0).astype(int)
+        for document in long_enough[places].tolist():
+            text = documents.tokens("text", document)[: min(SHOWN, self.options.block_length)].tolist()
+            beginning, rest = text[: len(text) // 2], text[len(text) // 2 :]
+            yield beginning, beginning, rest
 
     def count_words(self, split: str) -> int:
         """Words between white space, and one end per document: what perplexities per word are averaged over."""

@@ -6,7 +6,7 @@ target   <bos> v₁ … vₘ          labels   v₁ … vₘ <eos>
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from lamina.generate.search import generate
 from lamina.model.encoder_decoder import EncoderDecoder
 from lamina.model.options import ModelOptions
 from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, tensor_of
-from lamina.tasks.generating import GeneratingOptions, GeneratingTask
+from lamina.tasks.generating import GeneratingOptions, GeneratingTask, Tokens
 from lamina.tasks.metrics.perplexity import perplexity
 
 
@@ -104,22 +104,13 @@ class SequenceToSequence(GeneratingTask):
         hypotheses, references = self.generate(model, split, max_tokens)
         return loss_metrics(self.total_losses(model, split, max_tokens)) | self.score(hypotheses, references)
 
-    def samples(self, model: nn.Module, split: str, count: int) -> list[str]:
-        assert isinstance(model, EncoderDecoder)
-        options = self.options.generation.model_copy(update={"method": "greedy", "nbest": 1})
+    def choose_samples(self, split: str, count: int) -> Iterator[tuple[Tokens, Tokens, Tokens]]:
+        """From the shortest to the longest."""
         batches = self.batches(split, OrderOptions(max_tokens=1, shuffle=False, oversize="alone"))
         last = len(batches.plan.epoch(0)) - 1
-        shown: list[str] = []
         for index in np.linspace(0, last, count).astype(int).tolist():
             batch = batches.batch(0, index)
-            [[best]] = generate(model, [self.source_of(batch).ids.tolist()], options, bos=BOS, eos=EOS)
-            source, target = self.store.tokenizer("source"), self.store.tokenizer("target")
-            shown += [
-                f"source: {source.decode(batch['source'].ids)}",
-                f"target: {target.decode(batch['target'].ids)}",
-                f"output: {target.decode(best.tokens)}",
-            ]
-        return shown
+            yield self.source_of(batch).ids.tolist(), batch["source"].ids.tolist(), batch["target"].ids.tolist()
 
     def score(self, hypotheses: list[str], references: list[str]) -> dict[str, float]:
         """The task's own metrics."""

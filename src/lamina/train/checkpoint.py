@@ -23,7 +23,7 @@ import json
 import re
 import shutil
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from torch import Tensor, nn
 
 from lamina.data.atomic import sync_folder
 from lamina.errors import UserError
-from lamina.train.seal import DamagedCheckpoint, check, seal
+from lamina.train.seal import MANIFEST, DamagedCheckpoint, check, seal
 from lamina.train.shards import Like, are_sharded, read_shards, write_shards
 from lamina.train.snapshot import Snapshot, Tensors, parameter_of
 from lamina.train.world import ALONE, World
@@ -80,6 +80,28 @@ def save(
         _remove_old(folder, snapshot.step, best_step, keep)
     world.wait()
     return target
+
+
+def save_model(target: Path, model: Tensors) -> None:
+    """Write weights alone, sealed as those of a checkpoint are; what was there makes way for them."""
+    partial, replaced = target.with_name(f".{target.name}.partial"), target.with_name(target.name + _REPLACED)
+
+    def sweep() -> None:
+        shutil.rmtree(partial, ignore_errors=True)
+        if target.exists():
+            shutil.rmtree(replaced, ignore_errors=True)
+
+    sweep()  # after a process that was killed
+    try:
+        partial.mkdir()
+        _write_tensors(partial, {MODEL: model})
+        _finish(partial)
+        _put_in_place(partial, target)
+    except (OSError, SafetensorError) as error:
+        what = getattr(error, "strerror", None) or error
+        raise UserError(f"{target}: could not be saved ({what}); make room and try again.") from error
+    finally:
+        sweep()
 
 
 def load(path: Path) -> Snapshot:
@@ -159,12 +181,21 @@ def _write(folder: Path, snapshot: Snapshot) -> None:
     facts: dict[str, Any] = {OPTIMISER_FACTS: snapshot.optimiser_facts, COUNTERS: snapshot.counters}
     for name, content in facts.items():
         (folder / name).write_bytes((json.dumps(content, allow_nan=False) + "\n").encode())
-    mode = (folder / COUNTERS).stat().st_mode
-    for name, tensors in {MODEL: snapshot.model, OPTIMISER: snapshot.optimiser, RANDOM: snapshot.random}.items():
+    _write_tensors(folder, {MODEL: snapshot.model, OPTIMISER: snapshot.optimiser, RANDOM: snapshot.random})
+    _finish(folder)
+
+
+def _write_tensors(folder: Path, files: Mapping[str, Tensors]) -> None:
+    for name, tensors in files.items():
         if not are_sharded(tensors):
             save_file(_apart(tensors), folder / name, {"format": "pt"})
-            (folder / name).chmod(mode)  # safetensors lets nobody but the owner read
+
+
+def _finish(folder: Path) -> None:
     seal(folder)
+    mode = (folder / MANIFEST).stat().st_mode
+    for path in folder.glob("*.safetensors"):
+        path.chmod(mode)  # safetensors lets nobody but the owner read
     for path in (*folder.rglob("*"), folder):
         sync_folder(path)  # a file is synced just as a folder is
 

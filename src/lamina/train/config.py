@@ -9,7 +9,7 @@ task = "translation"
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -112,6 +112,10 @@ class RunConfig(Options):
             if name != "preset" and name not in ModelOptions.model_fields:
                 raise unknown("option", name, ["preset", *ModelOptions.model_fields])
         return given
+
+    def resolved(self) -> Self:
+        """With the preset's values in place of its name, which may mean others one day: this is written down."""
+        return self.model_copy(update={"model": dict(self.chosen_model())})
 
     def chosen_model(self) -> Mapping[str, Any]:
         """The preset's sizes with the config's changes; the task completes them."""

@@ -1,33 +1,44 @@
 """What `lamina diagnose` looks at: a config, a run, or a folder with somebody else's model.
 
 A config is measured at the start, over seeds, on real batches of its task. A run is measured at the start too, and at a
-checkpoint, over batches.
+checkpoint, over batches, with the state of its optimiser.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from lamina.data.progress import Progress, no_progress
 from lamina.diagnose.examine import examine
+from lamina.diagnose.passes import random_state_kept
 from lamina.diagnose.pretrained import is_model_folder, pretrained_subject
 from lamina.diagnose.results import Diagnosis
-from lamina.diagnose.subject import Subject
+from lamina.diagnose.subject import OUTPUT_DEPTHS, Subject
 from lamina.errors import UserError
 from lamina.model.transformer import Transformer
 from lamina.tasks import build_task
 from lamina.tasks.base import Inputs, Task
 from lamina.train import checkpoint
 from lamina.train.config import RunConfig
+from lamina.train.optimiser import build_optimiser, set_learning_rate
 from lamina.train.run_folder import RunFolder
 from lamina.train.runs import load, open_store, read_config
+from lamina.train.schedule import build_schedule
+from lamina.train.snapshot import Snapshot
+from lamina.train.stored import is_stored, stored_diagnoses
 from lamina.train.world import join_world
+
+AVERAGE = "average"
+NO_CHECKPOINT = (
+    "no checkpoint of this run was saved, so only its start is shown; train.save_every = 100 saves some early"
+)
 
 
 @dataclass(frozen=True)
@@ -41,10 +52,12 @@ class Extent:
     checkpoint: str = "best"
     depths: bool = True
     """Whether models of other depths are made too, for the measures that compare them: most of the time goes there."""
+    output_depths: tuple[int, ...] = OUTPUT_DEPTHS
+    """The numbers of layers at which the change of the output is measured."""
 
 
 def diagnose_all(words: Sequence[str], extent: Extent, progress: Progress = no_progress) -> list[Diagnosis]:
-    """The diagnoses of configs, run folders and model folders; words of the form key=value change the configs.
+    """The diagnoses of configs, run folders, model folders and files of diagnoses; key=value changes the configs.
 
     Those of a run are kept in its folder, under diagnosis/.
     """
@@ -60,6 +73,7 @@ def diagnose_all(words: Sequence[str], extent: Extent, progress: Progress = no_p
                 name = "start" if diagnosis.step is None else f"step-{diagnosis.step:08d}"
                 diagnosis.write(RunFolder(path).diagnosis / f"{name}.json")
             found.append(diagnosis)
+        found += stored_diagnoses(path)
     return found
 
 
@@ -67,14 +81,21 @@ def is_run_folder(path: Path) -> bool:
     return path.is_dir() and not is_model_folder(path)
 
 
-def subjects_of(path: Path, changes: Sequence[str], extent: Extent) -> list[Subject]:
-    """One of a config or a model folder; of a run its start and its checkpoint."""
+def subjects_of(path: Path, changes: Sequence[str], extent: Extent) -> Iterator[Subject]:
+    """One of a config or a model folder; of a run its start and its checkpoint; none of a file of diagnoses.
+
+    A checkpoint is opened when it is asked for: whatever is wrong with it, the start has been seen by then.
+    """
+    if is_stored(path):
+        return
     if is_model_folder(path):
         if changes:
             raise UserError(f"{path}: {changes[0]} changes a config, but this is a folder with a model")
-        return [pretrained_subject(path, batches=extent.batches, tokens=extent.tokens)]
+        yield pretrained_subject(path, batches=extent.batches, tokens=extent.tokens, depths=extent.output_depths)
+        return
     if not path.is_dir():
-        return [_start(path.stem, read_config(path, list(changes)), RunFolder(f"runs/{path.stem}"), extent)]
+        yield _start(path.stem, read_config(path, list(changes)), RunFolder(f"runs/{path.stem}"), extent)
+        return
     folder = RunFolder(path)
     if folder.status() is None or not folder.config.is_file():
         raise UserError(
@@ -83,7 +104,21 @@ def subjects_of(path: Path, changes: Sequence[str], extent: Extent) -> list[Subj
         )
     if changes:
         raise UserError(f"{path}: a run is looked at as it was trained; {changes[0]} needs a config file")
-    return [_start(path.name, read_config(path, []), folder, extent), _trained(folder, extent)]
+    saved = _saved(folder, extent.checkpoint)
+    start = _start(path.name, read_config(path, []), folder, extent)
+    if saved is None:
+        start.notes.append(NO_CHECKPOINT)
+    yield start
+    if saved is not None:
+        yield _trained(folder, saved, extent)
+
+
+def read_depths(words: str) -> tuple[int, ...]:
+    """`2,8,32`, as the command line has it."""
+    try:
+        return tuple(int(word) for word in words.split(","))
+    except ValueError:
+        raise UserError(f"depths are numbers of layers, separated by commas, such as 2,8,32, not {words!r}") from None
 
 
 def _start(name: str, config: RunConfig, folder: RunFolder, extent: Extent) -> Subject:
@@ -101,29 +136,52 @@ def _start(name: str, config: RunConfig, folder: RunFolder, extent: Extent) -> S
         return model
 
     return Subject(
-        name, _passes(task, inputs), factory=factory, any_depth=extent.depths, thresholds=config.diagnose.verdicts
-    )
-
-
-def _trained(folder: RunFolder, extent: Extent) -> Subject:
-    task, model = load(folder.path, extent.checkpoint)
-    config = read_config(folder.path, [])
-    inputs = _batches(task, config, extent)
-    model.train().to(inputs[0].device)
-    return Subject(
-        folder.path.name,
+        name,
         _passes(task, inputs),
-        model=model,
-        step=_step(folder, extent.checkpoint),
+        factory=factory,
+        any_depth=extent.depths,
+        depths=extent.output_depths,
         thresholds=config.diagnose.verdicts,
     )
 
 
-def _step(folder: RunFolder, which: str) -> int:
-    """Of a checkpoint that could be loaded; an average has the run's."""
+def _trained(folder: RunFolder, saved: Path, extent: Extent) -> Subject:
+    task, model = load(folder.path, extent.checkpoint)
+    config = read_config(folder.path, [])
+    inputs = _batches(task, config, extent)
+    model.train().to(inputs[0].device)
+    step = int(saved.resolve().name.removeprefix("step-"))
+    averaged = extent.checkpoint == AVERAGE
+    return Subject(
+        folder.path.name,
+        _passes(task, inputs),
+        model=model,
+        optimiser=None if averaged else _optimiser(config, task, model, checkpoint.load(saved)),
+        step=step,
+        thresholds=config.diagnose.verdicts,
+    )
+
+
+def _saved(folder: RunFolder, which: str) -> Path | None:
+    """The folder of a checkpoint: the latest where there is no best one, or for an average; None if none was saved."""
+    there = checkpoint.list_checkpoints(folder.checkpoints)
     chosen = folder.checkpoints / which
-    chosen = chosen if chosen.exists() else folder.checkpoints / checkpoint.LATEST
-    return int(chosen.resolve().name.removeprefix("step-"))
+    if which in (checkpoint.BEST, AVERAGE) and not chosen.exists():
+        chosen = folder.checkpoints / checkpoint.LATEST
+    if there and not chosen.exists():
+        raise UserError(f"{folder.path}: no checkpoint {which!r}; there are: {', '.join(each.name for each in there)}")
+    return chosen if there else None
+
+
+def _optimiser(config: RunConfig, task: Task, model: Transformer, snapshot: Snapshot) -> Optimizer:
+    """As the checkpoint has it, at the rate of its last step."""
+    optimiser = build_optimiser(config.optimiser, model)
+    with random_state_kept():  # which is restored, too
+        snapshot.restore(model, optimiser)
+    epoch = len(task.batches("train", config.data, seed=config.seed).plan.epoch(0))
+    schedule = build_schedule(config.schedule, total_steps=config.train.steps, steps_per_epoch=epoch)
+    set_learning_rate(optimiser, schedule(max(1, snapshot.step)))
+    return optimiser
 
 
 def _batches(task: Task, config: RunConfig, extent: Extent) -> list[Inputs]:

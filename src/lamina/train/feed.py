@@ -24,13 +24,17 @@ class Feed:
     def __init__(self, task: Task, config: RunConfig, world: World) -> None:
         self._task, self._seed = task, config.seed
         self._accumulate = config.train.accumulate
-        whole = task.batches("train", config.data, seed=config.seed)
-        self.plan = whole.plan
+        self._whole = task.batches("train", config.data, seed=config.seed)
+        self.plan = self._whole.plan
         self._shares = [
-            Batches(whole.examples, whole.plan, rank=rank, processes=world.size * self._accumulate)
+            Batches(self._whole.examples, self.plan, rank=rank, processes=world.size * self._accumulate)
             for rank in range(world.size * self._accumulate)
         ]
         self._own = self._shares[world.rank * self._accumulate :][: self._accumulate]
+
+    def first(self) -> Inputs:
+        """The first global batch, whole: what start values depend on must not depend on how batches are cut."""
+        return self._task.inputs(self._whole.batch(0, 0), seed=self._seed)
 
     def updates(self, epoch: int = 0, index: int = 0) -> Iterator[Pieces]:
         """The pieces of all updates from that batch on, for ever. May run in a thread."""

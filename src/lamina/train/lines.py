@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from lamina.data.lines import count_lines, read_lines, read_stream
+from lamina.data.lines import check_file, count_lines, read_lines, read_stream
 from lamina.data.progress import progress_bar
 from lamina.errors import UserError, unknown
 from lamina.generate.scoring import Scored
@@ -20,14 +20,23 @@ Shape = TypeVar("Shape")
 WINDOW = 1024  # lines read ahead, so that like lengths can be put together
 
 
-def generate_lines(run: Run, source: str, target: str, *, output_format: str = "text", to: str | None = None) -> None:
-    """Write the outputs for every line of `source`; `-` is standard input, or output."""
+def generate_lines(
+    run: Run,
+    source: str,
+    target: str,
+    *,
+    output_format: str = "text",
+    to: str | None = None,
+    prefix: str = "",
+) -> None:
+    """Write the outputs for every line of `source`; `-` is standard input, or output. All start with `prefix`."""
     shape = _choose(output_format, {"text": _text, "jsonl": _json})
     if output_format == "text" and isinstance(run.task, GeneratingTask) and run.task.options.generation.nbest > 1:
         raise UserError("several outputs per line (nbest) need --output-format jsonl: text has one line for each")
     lines, window, total = _read(source)
+    found = run.stream(lines, to=to, prefixes=prefix, window=window, warn=_warn)
     with _writing(target, source) as write, progress_bar() as progress:
-        for number, outputs in enumerate(run.stream(lines, to=to, window=window, warn=_warn), start=1):
+        for number, outputs in enumerate(found, start=1):
             write(shape(number, outputs))
             progress("generating", number, total)
 
@@ -38,8 +47,9 @@ def score_lines(
     """Write log-probability and perplexity of every line of `targets`, given that of `source`."""
     shape = _choose(output_format, {"text": _scored_text, "jsonl": _scored_json})
     lines, window, total = _read(source)
+    expected, _ = _read_file(targets)
+    found = run.score(lines, expected, to=to, window=window, warn=_warn)
     with _writing(target, source, targets) as write, progress_bar() as progress:
-        found = run.score(lines, read_lines(targets), to=to, window=window, warn=_warn)
         for number, scored in enumerate(found, start=1):
             write(shape(number, scored))
             progress("scoring", number, total)
@@ -56,7 +66,14 @@ def _read(source: str) -> tuple[Iterator[str], int, int | None]:
     if source == "-":
         at_a_terminal = sys.stdin.isatty()  # where each line wants its answer before the next is typed
         return read_stream(sys.stdin.buffer, "standard input"), 1 if at_a_terminal else WINDOW, None
-    return read_lines(source), WINDOW, count_lines(source)
+    lines, total = _read_file(source)
+    return lines, WINDOW, total
+
+
+def _read_file(path: str) -> tuple[Iterator[str], int]:
+    """The lines of a file and their number: none where it is empty, as with standard input."""
+    is_empty = check_file(path).stat().st_size == 0
+    return (iter(()), 0) if is_empty else (read_lines(path), count_lines(path))
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 import torch
@@ -20,6 +19,8 @@ import torch
 from lamina.data.ahead import ReadAhead
 from lamina.data.atomic import write_file
 from lamina.data.store import Store
+from lamina.diagnose.look import FILE as LOOKS
+from lamina.diagnose.look import read_looks, write_looks
 from lamina.diagnose.watch import Watch
 from lamina.model.transformer import Transformer
 from lamina.tasks import build_task
@@ -30,16 +31,19 @@ from lamina.train.config import RunConfig
 from lamina.train.display import Display
 from lamina.train.feed import Feed, Pieces
 from lamina.train.health import Failed, Health, is_finite, name_bad_module
+from lamina.train.interrupts import Interrupts
 from lamina.train.optimiser import build_optimiser, set_learning_rate
 from lamina.train.parallel import share_out, whole
 from lamina.train.run_folder import RunFolder, State
 from lamina.train.schedule import build_schedule
 from lamina.train.snapshot import Snapshot
+from lamina.train.stored import TRAINING
 from lamina.train.trackers import open_trackers
+from lamina.train.validation import Validation
 from lamina.train.world import World
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-SAVE_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+SMALLEST_SCALE = 2.0**-14  # of an fp16 loss: gradients that overflow even so are not merely large
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,17 @@ class Update:
 class Training:
     """A run: everything is built here, in order; `run` does the rest."""
 
-    def __init__(self, config: RunConfig, store: Store, folder: RunFolder, world: World, display: Display) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        store: Store,
+        folder: RunFolder,
+        world: World,
+        display: Display,
+        interrupts: Interrupts | None = None,
+    ) -> None:
         self.config, self.folder, self.world, self.display = config, folder, world, display
+        self.interrupts = interrupts or Interrupts(display.note)
         options = config.train
         torch.manual_seed(config.seed)
         self.task = build_task(config.task, store, config.task_options)
@@ -65,13 +78,13 @@ class Training:
         self.model = Transformer.build(self.task.model_options(config.chosen_model())).to(world.device)
         saved = checkpoint.find_latest(folder.checkpoints, world)
         if saved is None:
-            _, _, first = next(self.feed.updates())
-            self.task.calibrate(self.model, first[0].to(world.device))
+            self.task.calibrate(self.model, self.feed.first().to(world.device))
         if options.compile:
             for stack in self.model.stacks():
                 for layer in stack.layers:
                     layer.compile()
         self.parallel = share_out(self.model, options.parallel, world)
+        self.validation = Validation(self.task, self.model, self.parallel, world)
         self.optimiser = build_optimiser(config.optimiser, self.model)
         steps_per_epoch = len(self.feed.plan.epoch(0))
         self.schedule = build_schedule(config.schedule, total_steps=options.steps, steps_per_epoch=steps_per_epoch)
@@ -79,17 +92,19 @@ class Training:
         self.health = Health(options.steps)
         self.best = self._new_best()
         self.step = self.epoch = self.index = 0
-        self.valid_nll: float | None = None  # of the last validation
-        self.stop_signal: int | None = None
-        self.trackers = open_trackers(options.track, folder.path) if world.is_first else []
-        self._scores: tuple[int, Mapping[str, float]] | None = None  # the step they were taken at
+        self._valid: tuple[int, float] | None = None  # the last validation: its step, and the nll
         if saved is not None:
             self._restore(checkpoint.read(saved, self.model))
+        if world.is_first:
+            folder.rewind(self.step)
+        self.trackers = open_trackers(options.track, folder.path, self.step) if world.is_first else []
+        every = config.diagnose.every
         self.watch = Watch(
             self.model,
             self.optimiser,
-            every=config.diagnose.every,
+            every=every,
             step=self.step,
+            history=read_looks(folder.diagnosis / LOOKS, until=self.step) if every else (),
             options=config.diagnose,
             on_warning=lambda departure: display.note(str(departure)),
         )
@@ -97,7 +112,6 @@ class Training:
     def run(self) -> tuple[State, str]:
         """Train to the end; how it ended, and why."""
         self.display.note(f"padding: none outside attention, {self.feed.padding():.1%} of the scores inside")
-        handlers = {each: signal.signal(each, self._remember_signal) for each in SAVE_SIGNALS}
         updates = self.feed.updates(self.epoch, self.index)
         try:
             bar = self.display.training(self.step, self.config.train.steps)
@@ -106,16 +120,14 @@ class Training:
         except Failed as failure:
             return "failed", str(failure)
         finally:
-            for each, handler in handlers.items():
-                signal.signal(each, handler)
             for tracker in self.trackers:
                 tracker.close()
             if self.watch.history and self.world.is_first:
-                self.watch.diagnosis(self.folder.path.name).write(self.folder.diagnosis / "training.json")
+                self.watch.diagnosis(self.folder.path.name).write(self.folder.diagnosis / TRAINING)
 
     def _loop(self, updates: Iterator[Pieces]) -> tuple[State, str]:
-        options = self.config.train
-        while self.step < options.steps:
+        stopping = self._asked_to_stop()  # while it started
+        while not (stopping or self._has_ended()):
             began = time.perf_counter()
             self.epoch, self.index, pieces = next(updates)
             update = self._update(pieces)
@@ -124,17 +136,23 @@ class Training:
             self._log(update, time.perf_counter() - began)
             if seen := self.watch.values():
                 self._note(seen)
-            last = self.step == options.steps
-            improved = self._measure_if_due(last)
-            stopping = self.world.agree(self.stop_signal is not None)
-            bored = bool(options.patience) and self.best.waited >= options.patience
-            if last or improved or stopping or bored or _due(self.step, options.save_every):
+            improved = self._measure_if_due()
+            stopping = self._asked_to_stop()
+            if improved or stopping or self._has_ended() or _due(self.step, self.config.train.save_every):
                 self._save()
-            if bored and not last:
-                return self._judge(f"no better validation {self.best.name} in {options.patience} measurements")
-            if stopping and not last:
-                return "stopped", f"signal {self.stop_signal}"
-        return self._judge("")
+        return self._judge() if self._has_ended() else ("stopped", stopping)
+
+    def _has_ended(self) -> bool:
+        patience = self.config.train.patience
+        return self._is_last() or (patience > 0 and self.best.waited >= patience)
+
+    def _is_last(self) -> bool:
+        return self.step >= self.config.train.steps
+
+    def _asked_to_stop(self) -> str:
+        """The signal that this process was sent, or another one; empty if there was none."""
+        number = int(self.world.largest(self.interrupts.number))
+        return signal.Signals(number).name if number else ""
 
     def _update(self, pieces: list[Inputs]) -> Update:
         """Gradients of the loss averaged over the labels of the whole global batch, then one step of the optimiser."""
@@ -146,13 +164,17 @@ class Training:
         limit = self.config.train.clip or float("inf")
         norm = whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit)).item()
         loss, likelihood = self.world.total(loss) / count, self.world.total(likelihood) / count
-        if not is_finite(loss) or (not is_finite(norm) and not self.scaler.is_enabled()):
+        if not is_finite(loss) or not (is_finite(norm) or self._may_skip()):
             raise self._explain(pieces, count, loss, norm)
         self.scaler.step(self.optimiser)  # skips a step whose scaled gradients overflowed
         self.scaler.update()
         self.optimiser.zero_grad(set_to_none=True)
         self.health.follow(loss)
         return Update(loss, likelihood, count, norm, applied=is_finite(norm))
+
+    def _may_skip(self) -> bool:
+        """In fp16, gradients that overflow cost a step, and the loss is scaled down; but not for ever."""
+        return self.scaler.is_enabled() and self.scaler.get_scale() > SMALLEST_SCALE
 
     def _backward(self, pieces: list[Inputs], count: int) -> tuple[float, float]:
         """Sums of this process's losses; their gradients are left in the parameters."""
@@ -179,9 +201,10 @@ class Training:
         self.step, self.epoch, self.index = counters["step"], counters["epoch"], counters["index"]
         self.best = self._new_best(counters["best"])
         self.health = Health(self.config.train.steps, counters["health"])
-        self.scaler.load_state_dict(counters["scaler"])
+        self._valid = counters.get("valid") and tuple(counters["valid"])
+        if counters["scaler"]:  # else the precision was another one
+            self.scaler.load_state_dict(counters["scaler"])
         if self.world.is_first:
-            self.folder.metrics.rewind(self.step)
             checkpoint.point(self.folder.checkpoints, latest_step=self.step, best_step=self.best.step)
         self.display.note(f"going on from step {self.step:,}")
 
@@ -190,44 +213,25 @@ class Training:
             return Best(self.task.metric, self.task.higher_is_better, state)
         return Best("nll", False, state)
 
-    def _measure_if_due(self, last: bool) -> bool:
+    def _measure_if_due(self) -> bool:
         """Whether these weights are the best so far, and so must be kept."""
-        options = self.config.train
+        options, last = self.config.train, self._is_last()
         by_metric = options.best == "metric"
         evaluating = _due(self.step, options.evaluate_every or (options.validate_every if by_metric else 0))
         if evaluating or (by_metric and last):
-            return self._measure(self.scores())
-        return (last or _due(self.step, options.validate_every)) and self._measure(self._losses())
+            return self._measure(self.validation.scores(self.step))
+        due = last or _due(self.step, options.validate_every)
+        return due and self._measure(self.validation.losses(self.step))
 
     def _measure(self, values: Mapping[str, float]) -> bool:
         """Take in what was measured after this step; whether it is the best so far."""
-        if not is_finite(values["nll"]):
-            raise Failed(f"the validation loss after step {self.step} is not finite")
-        self.valid_nll = values["nll"]
+        self._valid = self.step, values["nll"]
         self._note({f"valid_{name}": value for name, value in values.items()})
-        self._write_samples()
+        shown = self.validation.samples(self.config.train.samples)
+        if shown and self.world.is_first:
+            self.folder.add_samples(self.step, shown)
         self.display.validated(self.step, values)
         return self.best.name in values and self.best.follow(self.step, values[self.best.name])
-
-    def _losses(self) -> dict[str, float]:
-        """The validation loss. Processes compute it together, for each needs the others' slices of the model."""
-        losses = self.task.total_losses(self.model, "valid")
-        values = {"loss": losses.smoothed.item() / losses.count, "nll": losses.likelihood.item() / losses.count}
-        return {name: self.world.from_first(value) for name, value in values.items()}
-
-    def scores(self) -> Mapping[str, float]:
-        """The task's metrics on the validation split, the losses among them; all processes measure."""
-        if self._scores is None or self._scores[0] != self.step:
-            with self.parallel.gathered():
-                values = self.task.evaluate(self.model, "valid")
-            self._scores = self.step, {name: self.world.from_first(value) for name, value in values.items()}
-        return self._scores[1]
-
-    def _write_samples(self) -> None:
-        with self.parallel.gathered():
-            shown = self.task.samples(self.model, "valid", self.config.train.samples)
-        if shown and self.world.is_first:
-            self.folder.add_samples(f"step {self.step}\n" + "".join(f"  {line}\n" for line in shown))
 
     def _log(self, update: Update, seconds: float) -> None:
         values = {
@@ -257,23 +261,28 @@ class Training:
             "index": self.index,
             "best": self.best.state(),
             "health": self.health.state(),
+            "valid": self._valid,
             "scaler": self.scaler.state_dict(),
         }
+        if self.watch.history and self.world.is_first:
+            write_looks(self.folder.diagnosis / LOOKS, self.watch.history)
         snapshot = Snapshot.take(self.model, self.optimiser, counters)
         keep, best_step = self.config.train.keep, self.best.step
         checkpoint.save(self.folder.checkpoints, snapshot, best_step=best_step, keep=keep, world=self.world)
         if self.world.is_first:
             self.folder.set_status("running", self.step)
 
-    def _judge(self, why_it_ended: str) -> tuple[State, str]:
+    def _judge(self) -> tuple[State, str]:
         """At the end: a model no better than counting words has failed, though every number was finite."""
-        unigram = self.task.unigram_likelihood("valid")
-        if self.valid_nll is None:  # resumed after the last step: there was nothing left to do but this
-            self._measure(self._losses())
-        assert self.valid_nll is not None
-        if self.valid_nll >= unigram:
-            return "failed", f"validation loss {self.valid_nll:.3f} is not below a unigram model's {unigram:.3f}"
-        return "finished", why_it_ended
+        if self._valid is None or self._valid[0] != self.step:  # resumed, with fewer steps than were done
+            self._measure(self.validation.losses(self.step))
+        assert self._valid is not None
+        nll, unigram = self._valid[1], self.task.unigram_likelihood("valid")
+        if nll >= unigram:
+            return "failed", f"validation loss {nll:.3f} is not below a unigram model's {unigram:.3f}"
+        if self._is_last():
+            return "finished", ""
+        return "finished", f"no better validation {self.best.name} in {self.config.train.patience} measurements"
 
     def _explain(self, pieces: list[Inputs], count: int, loss: float, norm: float) -> Failed:
         """Nothing was updated. Run the step again, look where it breaks, and keep what is needed to look closer."""
@@ -288,9 +297,6 @@ class Training:
         what = "loss" if not is_finite(loss) else "gradient"
         batch = f"epoch {self.epoch}, batch {self.index}"
         return Failed(f"the {what} of step {self.step + 1} ({batch}) is not finite, first in {where}")
-
-    def _remember_signal(self, number: int, frame: FrameType | None) -> None:
-        self.stop_signal = number
 
 
 def _due(step: int, every: int) -> bool:

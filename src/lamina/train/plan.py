@@ -7,11 +7,16 @@ no numbers, and what autograd would keep and multiply is counted on the way.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
+from torch.backends.cuda import allow_fp16_bf16_reduction_math_sdp, fp16_bf16_reduction_math_sdp_allowed
+from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from lamina.data.store import Store
@@ -20,6 +25,7 @@ from lamina.model.transformer import Transformer
 from lamina.tasks import build_task
 from lamina.tasks.base import Inputs, Task
 from lamina.train.config import RunConfig
+from lamina.train.loop import PRECISIONS
 
 MOMENTS = {"adam": 2, "adamw": 2, "radam": 2, "sgd": 0}  # tensors the optimiser keeps per weight
 WORD = 4  # bytes of a weight: all are kept in fp32
@@ -69,10 +75,10 @@ def make_plan(
         with torch.device("meta"):
             model = Transformer.build(task.model_options({**chosen, "checkpoint_layers": checkpointed})).train()
         task.calibrate(model, inputs)
-        with Kept(model) as saved:
+        with Kept(model) as saved, lowered(PRECISIONS[config.train.precision]):
             task.losses(model, inputs)
         kept[checkpointed] = saved.bytes
-        if not checkpointed:
+        if checkpointed == chosen.get("checkpoint_layers", False):
             flops = _flops_of_a_step(task, model, inputs) * devices * config.train.accumulate
     parameters = model.num_parameters()
     moments = MOMENTS[config.optimiser.name] + (config.optimiser.name == "sgd" and config.optimiser.momentum > 0)
@@ -92,7 +98,7 @@ def make_plan(
 
 
 def _flops_of_a_step(task: Task, model: Transformer, inputs: Inputs) -> int:
-    """Forwards and backwards; activation checkpointing would add the forward pass once more."""
+    """Forwards and backwards, and what activation checkpointing computes again on the way back."""
     with FlopCounterMode(display=False) as counter:
         torch.autograd.backward(task.losses(model, inputs).smoothed)
     return counter.get_total_flops()
@@ -116,6 +122,29 @@ class Kept(torch.autograd.graph.saved_tensors_hooks):
     def __enter__(self) -> Kept:  # type: ignore[override]
         super().__enter__()
         return self
+
+
+@contextmanager
+def lowered(precision: torch.dtype) -> Iterator[None]:
+    """What autocast does to a model, for it knows no meta tensors: what is multiplied is rounded before."""
+    allowed = fp16_bf16_reduction_math_sdp_allowed()  # type: ignore[no-untyped-call]
+    allow_fp16_bf16_reduction_math_sdp(True)  # or attention, which has no kernel of its own here, stays in fp32
+    try:
+        with Rounding(precision):
+            yield
+    finally:
+        allow_fp16_bf16_reduction_math_sdp(allowed)
+
+
+class Rounding(TorchFunctionMode):
+    def __init__(self, precision: torch.dtype) -> None:
+        super().__init__()
+        self._precision = precision
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function in (F.linear, F.scaled_dot_product_attention):
+            args = [each.to(self._precision) if isinstance(each, Tensor) else each for each in args]
+        return function(*args, **(kwargs or {}))
 
 
 def _identity(tensor: Tensor) -> Any:

@@ -24,20 +24,25 @@ A config is one TOML file. `extends = "other.toml"` takes another file's values 
 
 
 def config_reference() -> str:
-    sections = [HEAD, "## A run: `lamina train`\n" + _table(RunConfig)]
-    for name, field in RunConfig.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Options):
-            sections.append(f"### [{name}]\n" + _table(field.annotation))
-    sections.append("### [model]\nThese, and `preset`.\n\n" + _table(ModelOptions))
+    sections = [HEAD, "## A run: `lamina train`\n" + _table(RunConfig), *_sections(RunConfig)]
+    sections += ["### [model]\nThese, and `preset`.\n\n" + _table(ModelOptions), *_sections(ModelOptions, "model.")]
     for task in TASKS.values():
         sections.append(f"### [task_options] of {task.name}\n" + _table(task.Options) + _own_generation(task.Options))
     sections.append(
         "### [task_options.generation]\nAlso of `lamina generate` and `evaluate`.\n\n" + _table(GenerateOptions)
     )
     sections.append("### [model.residual_options]\nThose of the scheme: `lamina schemes NAME` lists them.\n")
-    sections.append("## Data: `lamina prepare`\n" + _table(PrepareOptions))
-    sections.append("### [tokenizer]\n" + _table(PrepareOptions.model_fields["tokenizer"].annotation))
+    sections += ["## Data: `lamina prepare`\n" + _table(PrepareOptions), *_sections(PrepareOptions)]
     return "\n".join(sections)
+
+
+def _sections(options: type[Options], above: str = "") -> Iterator[str]:
+    """A table for every section below, however deep."""
+    for name, field in options.model_fields.items():
+        if _is_section(field):
+            below: Any = field.annotation
+            yield f"### [{above}{name}]\n" + _table(below)
+            yield from _sections(below, f"{above}{name}.")
 
 
 def _own_generation(options: type[Options]) -> str:
@@ -47,16 +52,15 @@ def _own_generation(options: type[Options]) -> str:
     return "".join(f"\n`generation.{key}` is `{value!r}` here.\n" for key, value in own.items())
 
 
-def _table(options: Any) -> str:
-    rows = [f"| `{name}` | {_default(field)} | {_cell(field.description)} |" for name, field in _plain(options)]
+def _table(options: type[Options]) -> str:
+    """The keys of a section, without the sections below it."""
+    plain = [(name, field) for name, field in options.model_fields.items() if not _is_section(field)]
+    rows = [f"| `{name}` | {_default(field)} | {_cell(field.description)} |" for name, field in plain]
     return "\n".join(["| key | default | meaning |", "| --- | --- | --- |", *rows]) + "\n"
 
 
-def _plain(options: Any) -> Iterator[tuple[str, FieldInfo]]:
-    """The keys of a section, without the sections below it."""
-    for name, field in options.model_fields.items():
-        if not (isinstance(field.annotation, type) and issubclass(field.annotation, Options)):
-            yield name, field
+def _is_section(field: FieldInfo) -> bool:
+    return isinstance(field.annotation, type) and issubclass(field.annotation, Options)
 
 
 def _default(field: FieldInfo) -> str:

@@ -26,18 +26,28 @@ class Run:
     def __init__(self, path: Path, task: Task, model: Transformer) -> None:
         self.path, self.task, self.model = path, task, model
 
-    def generate(self, texts: Iterable[str], *, to: str | None = None, **options: Any) -> list[str]:
+    def generate(
+        self,
+        texts: Iterable[str],
+        *,
+        to: str | None = None,
+        prefixes: str | Iterable[str] = "",
+        **options: Any,
+    ) -> list[str]:
         """The best output for every text; options are those of `GenerateOptions`, such as `beam=4`.
 
-        `to` is the language to translate into, where the model knows several.
+        `to` is the language to translate into, where the model knows several. `prefixes` is what outputs have to
+        start with: one text for all of them, or one for each.
         """
-        return [outputs[0].text if outputs else "" for outputs in self.stream(texts, to=to, **options)]
+        found = self.stream(texts, to=to, prefixes=prefixes, **options)
+        return [outputs[0].text if outputs else "" for outputs in found]
 
     def stream(
         self,
         texts: Iterable[str],
         *,
         to: str | None = None,
+        prefixes: str | Iterable[str] = "",
         window: int | None = None,
         warn: Warn = warnings.warn,
         **options: Any,
@@ -46,8 +56,9 @@ class Run:
 
         `window` texts are read ahead at most; without it, all are. `warn` hears of those that are too long.
         """
+        _refuse_one(texts)
         task, chosen = self._generating(options)
-        return task.generate_text(self.model, texts, chosen, to=to, window=window, warn=warn)
+        return task.generate_text(self.model, texts, chosen, to=to, prefixes=prefixes, window=window, warn=warn)
 
     def score(
         self,
@@ -59,6 +70,8 @@ class Run:
         warn: Warn = warnings.warn,
     ) -> Iterator[Scored]:
         """How likely the model finds each target."""
+        _refuse_one(texts)
+        _refuse_one(targets)
         task, chosen = self._generating({})
         return task.score_text(self.model, texts, targets, chosen, to=to, window=window, warn=warn)
 
@@ -78,6 +91,11 @@ class Run:
             raise UserError(f"{self.path}: task {self.task.name!r} generates no text; these do: {able}")
         given = self.task.options.generation.model_dump() | changes
         return self.task, GenerateOptions.read(given, where="generation")
+
+
+def _refuse_one(texts: Iterable[str]) -> None:
+    if isinstance(texts, str):
+        raise UserError(f"give a list of texts, such as [{texts[:40]!r}]: a text alone would be read by letters")
 
 
 def load(path: str | Path, checkpoint: str = "best", *, generation: Mapping[str, Any] | None = None) -> Run:

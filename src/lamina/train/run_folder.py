@@ -1,8 +1,9 @@
 """The run folder: what training writes, and everything that draws or compares only reads.
 
     runs/<name>/
-      config.toml  status.json  metrics.jsonl  samples.txt  tokenizer.json
+      config.toml  status.json  metrics.jsonl  samples.txt  tokenizer.json  manifest.json
       checkpoints/step-00001000/ …  latest, best -> …
+      average/
       diagnosis/
 
 Looking at a run folder changes nothing in it; whoever writes claims it first.
@@ -11,6 +12,8 @@ Looking at a run folder changes nothing in it; whoever writes claims it first.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
@@ -44,6 +47,11 @@ class Status(Options):
     version: str = ""
     """The Lamina that wrote it."""
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is a result: started again, the run would end the same way."""
+        return self.state in ("finished", "failed")
+
 
 class RunFolder:
     """The files of a run."""
@@ -54,6 +62,7 @@ class RunFolder:
         self.tokenizer = self.path / "tokenizer.json"
         self.samples = self.path / "samples.txt"
         self.checkpoints = self.path / "checkpoints"
+        self.average = self.path / "average"
         self.diagnosis = self.path / "diagnosis"
         self.metrics = JsonLines(self.path / "metrics.jsonl")
         self._status = self.path / "status.json"
@@ -95,7 +104,7 @@ class RunFolder:
         """How the run stands; None if it never started."""
         try:
             return Status.model_validate_json(self._status.read_bytes())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except ValidationError:
             hint = self.other_version or "; damaged, or not Lamina's: delete it"
@@ -111,14 +120,22 @@ class RunFolder:
         ours = lamina.__version__
         return "" if version in ("", ours) else f"; the run was written by Lamina {str(version)[:20]}, this is {ours}"
 
-    def add_samples(self, text: str) -> None:
+    def add_samples(self, step: int, lines: Iterable[str]) -> None:
         """Append to samples.txt."""
         assert self._lock.held
         try:
             with self.samples.open("a", encoding="utf-8") as handle:
-                handle.write(text)
+                handle.write(f"step {step}\n" + "".join(f"  {line}\n" for line in lines))
         except OSError as error:
             raise UserError(f"{self.samples}: cannot be written ({error.strerror}); make room and resume.") from error
+
+    def rewind(self, step: int) -> None:
+        """Drop what metrics and samples say of later steps: training goes on from this one."""
+        self.metrics.rewind(step)
+        if self.samples.exists():
+            said = re.split(r"^(?=step \d+$)", self.samples.read_text("utf-8", "replace"), flags=re.MULTILINE)
+            kept = [each for each in said if (found := re.match(r"step (\d+)\n", each)) and int(found[1]) <= step]
+            self._write(self.samples, "".join(kept))
 
     def _write(self, path: Path, text: str) -> None:
         assert self._lock.held, "claim the run folder before writing to it"

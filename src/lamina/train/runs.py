@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from lamina.config import read_values, to_toml
-from lamina.data.atomic import write_file
-from lamina.data.manifest import FILE as MANIFEST
-from lamina.data.manifest import hash_file
+from lamina.config import read_values
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.data.store import Store
@@ -24,16 +20,16 @@ from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Task
 from lamina.train import checkpoint
 from lamina.train.average import average
+from lamina.train.changes import former_config, record_start, refuse_changes
 from lamina.train.config import RunConfig
 from lamina.train.display import Display
+from lamina.train.interrupts import Interrupts
+from lamina.train.kept_data import kept_store
 from lamina.train.loop import Training
 from lamina.train.plan import Plan, make_plan
 from lamina.train.run_folder import RunFolder, Status
 from lamina.train.snapshot import Tensors, load_weights
 from lamina.train.world import World, join_world
-
-# Of [train], when a run is resumed.
-MAY_CHANGE = {"steps", "keep", "log_every", "samples", "threads", "device", "parallel"}
 
 
 def train(config: RunConfig, path: str | Path, *, force: bool = False, quiet: bool = False) -> Status:
@@ -46,41 +42,40 @@ def train(config: RunConfig, path: str | Path, *, force: bool = False, quiet: bo
         if world.is_first:
             folder.claim()
         try:
-            return _train(config, folder, world, display, force)
+            with Interrupts(display.note) as interrupts:
+                return _train(config, folder, world, display, interrupts, force)
         finally:
             folder.release()
 
 
-def _train(config: RunConfig, folder: RunFolder, world: World, display: Display, force: bool) -> Status:
-    before, former = folder.status(), _former_config(folder)
+def _train(
+    config: RunConfig, folder: RunFolder, world: World, display: Display, interrupts: Interrupts, force: bool
+) -> Status:
+    before, former = folder.status(), former_config(folder)
     if world.is_first:
-        _refuse_changed_config(config, former, folder, force)
-        _refuse_changed_data(open_store(config, folder), folder, force)
-    if before and former and _has_ended(before, former, config) and not force:
+        store = open_store(config, folder)  # here first, for it may have to be prepared
+        if former and not force:
+            refuse_changes(folder, former, config, store)
+    asked_for_more = former is not None and config.train.steps > former.train.steps
+    if before and before.has_ended and not (asked_for_more or force):
         display.note(f"{folder.path} is {before.state} already")
         return before
     world.wait()  # all have looked
-    if world.is_first:
-        folder.store_config(to_toml(config))
-        folder.set_status("running", before.step if before else 0)
-    world.wait()
     store = open_store(config, folder)
-    training = Training(config, store, folder, world, display)
+    training = Training(config, store, folder, world, display, interrupts)
+    if world.is_first:  # not before: a start that fails leaves nothing that would bind the next one
+        record_start(folder, config, store)
+        folder.set_status("running", training.step)
     state, reason = training.run()
-    final = {f"final_{name}": value for name, value in training.scores().items()} if state == "finished" else {}
+    final = training.validation.scores(training.step) if state == "finished" else {}
     if world.is_first:
         if final:
-            folder.metrics.append(training.step, final)
+            folder.metrics.append(training.step, {f"final_{name}": value for name, value in final.items()})
         folder.set_status(state, training.step, reason)
     world.wait()
     status = folder.status()
     assert status is not None
     return status
-
-
-def _has_ended(status: Status, former: RunConfig, config: RunConfig) -> bool:
-    """A run that has finished, or failed, and is not asked for more steps: it would end the same way again."""
-    return status.state in ("finished", "failed") and config.train.steps <= former.train.steps
 
 
 def summarise_run(path: str | Path) -> RunSummary:
@@ -127,28 +122,30 @@ def load(
 
     `generation` changes how the task generates text.
     """
-    folder = RunFolder(path)
-    if not folder.config.is_file():
-        raise UserError(f"{path}: not a run folder (no config.toml); train one with lamina train")
-    config = read_config(path, [])
+    folder, config = find_run(path), read_config(path, [])
     options = dict(config.task_options)
     if generation:
         options["generation"] = options.get("generation", {}) | generation
-    task = build_task(config.task, open_store(config, folder), options)
+    task = build_task(config.task, _store_or_what_is_kept(config, folder), options)
     model = Transformer.build(task.model_options(config.chosen_model()))
     load_weights(model, _weights(folder, which))
     return task, model.eval()
 
 
-def _weights(folder: RunFolder, which: str) -> Tensors:
-    if which == "average":
-        from safetensors.torch import load_file
+def _store_or_what_is_kept(config: RunConfig, folder: RunFolder) -> Store:
+    """Where the store is gone, what the run has kept of it is enough to generate text."""
+    gone = config.data.store is not None and not Path(config.data.store).exists()
+    kept = kept_store(folder.path) if gone else None
+    return open_store(config, folder) if kept is None else kept
 
-        return load_file(_averaged(folder))
-    chosen = folder.checkpoints / which
+
+def _weights(folder: RunFolder, which: str) -> Tensors:
+    chosen = folder.average if which == "average" else folder.checkpoints / which
     if not chosen.exists() and which == "best":
         chosen = folder.checkpoints / "latest"
     if not chosen.exists():
+        if which == "average":
+            raise UserError(f"{folder.path}: no average yet; make it with lamina average {folder.path}")
         there = [each.name for each in checkpoint.list_checkpoints(folder.checkpoints)]
         raise UserError(f"{folder.path}: no checkpoint {which!r}; there are: {', '.join(there) or 'none'}")
     return checkpoint.load_model(chosen)
@@ -172,21 +169,26 @@ def evaluate_model(task: Task, model: nn.Module, split: str = "valid") -> Evalua
     return Evaluation({name: task.evaluate(model, name) for name in sets}, task.signatures())
 
 
-def average_run(path: str | Path, count: int) -> Path:
-    """Average the weights of the last `count` checkpoints into the run folder."""
+def average_run(path: str | Path, count: int | None = None) -> list[Path]:
+    """Average the weights of the last `count` checkpoints, or of all the last ones kept; which these are."""
+    folder = find_run(path)
+    # What is kept besides the last ones is the best, perhaps long before them.
+    kept = checkpoint.list_checkpoints(folder.checkpoints)[-read_config(path, []).train.keep :]
+    if not kept:
+        raise UserError(f"{path}: no checkpoint yet; go on with lamina train {path}")
+    if len(kept) < (count or 1):
+        raise UserError(f"{path}: {count} checkpoints asked for, but {len(kept)} kept; train with train.keep={count}")
+    chosen = kept[-(count or len(kept)) :]
+    checkpoint.save_model(folder.average, average(chosen))
+    return chosen
+
+
+def find_run(path: str | Path) -> RunFolder:
+    """The folder of a run that was started."""
     folder = RunFolder(path)
-    there = checkpoint.list_checkpoints(folder.checkpoints)
-    if len(there) < count:
-        raise UserError(f"{path}: {count} checkpoints asked for, but {len(there)} kept; train with train.keep={count}")
-    from safetensors.torch import save
-
-    target = _averaged(folder)
-    write_file(target, save(average(there[-count:])))
-    return target
-
-
-def _averaged(folder: RunFolder) -> Path:
-    return folder.path / "average.safetensors"
+    if not folder.config.is_file():
+        raise UserError(f"{path}: not a run folder (no config.toml); train one with lamina train")
+    return folder
 
 
 def open_store(config: RunConfig, folder: RunFolder) -> Store:
@@ -195,42 +197,3 @@ def open_store(config: RunConfig, folder: RunFolder) -> Store:
         return Store.open(config.data.store)
     name = TASKS[config.task].embedded
     return prepare(source_options(name, ".", str(folder.path.parent / ".embedded" / name)))
-
-
-def _former_config(folder: RunFolder) -> RunConfig | None:
-    """What the run was started with, if it was."""
-    if not folder.config.is_file():
-        return None
-    return RunConfig.read(read_values(folder.config), where=str(folder.config))
-
-
-def _refuse_changed_config(config: RunConfig, former: RunConfig | None, folder: RunFolder, force: bool) -> None:
-    if former is None or force:
-        return
-    changes = list(_differences(former.model_dump(), config.model_dump()))
-    if changes:
-        listing = "".join(f"\n  {key}: was {old!r}, is {new!r}" for key, old, new in changes)
-        raise UserError(
-            f"{folder.path}: this run was started with another config:{listing}\n"
-            "Use another folder, undo the change, or go on all the same with --force"
-        )
-
-
-def _differences(before: dict[str, Any], after: dict[str, Any], prefix: str = "") -> Any:
-    for key in before.keys() | after.keys():
-        old, new = before.get(key), after.get(key)
-        if isinstance(old, dict) and isinstance(new, dict):
-            yield from _differences(old, new, f"{prefix}{key}.")
-        elif old != new and not (prefix == "train." and key in MAY_CHANGE) and not prefix.startswith("diagnose."):
-            yield f"{prefix}{key}", old, new
-
-
-def _refuse_changed_data(store: Store, folder: RunFolder, force: bool) -> None:
-    file = folder.path / "data.json"
-    seal = {"store": str(store.folder), "sha256": hash_file(store.folder / MANIFEST)}
-    if file.exists() and not force and json.loads(file.read_bytes())["sha256"] != seal["sha256"]:
-        raise UserError(
-            f"{folder.path}: the data is not what this run was started with: {store.folder} was prepared anew, from "
-            "other sources or settings. Use another folder, or go on all the same with --force"
-        )
-    write_file(file, json.dumps(seal, indent=1).encode())

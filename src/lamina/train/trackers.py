@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol
+from uuid import uuid4
 
+from lamina.data.atomic import write_file
 from lamina.errors import UserError
 
 Name = Literal["tensorboard", "wandb"]
@@ -21,8 +23,9 @@ class Tracker(Protocol):
 class TensorBoard:
     """Event files in the run folder, for `tensorboard --logdir runs`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._writer = _load("torch.utils.tensorboard", "tensorboard").SummaryWriter(str(folder / "tensorboard"))
+    def __init__(self, folder: Path, done: int) -> None:
+        module = _load("torch.utils.tensorboard", "tensorboard")
+        self._writer = module.SummaryWriter(str(folder / "tensorboard"), purge_step=done + 1)
 
     def append(self, step: int, values: Mapping[str, Any]) -> None:
         for name, value in _numbers(values).items():
@@ -33,11 +36,17 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """A run of the same name, resumed with it. It sends data to the service it is set up for: that is its purpose."""
+    """A run of the same name, resumed with it. It sends data to the service it is set up for: that is its purpose.
 
-    def __init__(self, folder: Path) -> None:
-        self._run = _load("wandb", "wandb").init(
-            project="lamina", name=folder.name, id=folder.name, dir=str(folder), resume="allow"
+    Its identity is kept in the run folder, for names repeat from one comparison to the next.
+    """
+
+    def __init__(self, folder: Path, done: int) -> None:
+        module, identity = _load("wandb", "wandb"), folder / "wandb-id.txt"
+        if not identity.exists():
+            write_file(identity, uuid4().hex.encode())
+        self._run = module.init(
+            project="lamina", name=folder.name, id=identity.read_text(), dir=str(folder), resume="allow"
         )
 
     def append(self, step: int, values: Mapping[str, Any]) -> None:
@@ -50,8 +59,9 @@ class WeightsAndBiases:
 KINDS: dict[Name, type[TensorBoard] | type[WeightsAndBiases]] = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
 
 
-def open_trackers(names: Sequence[Name], folder: Path) -> list[Tracker]:
-    return [KINDS[name](folder) for name in names]
+def open_trackers(names: Sequence[Name], folder: Path, done: int) -> list[Tracker]:
+    """For a run of which so many steps are done: what was heard of later ones is forgotten, where that can be."""
+    return [KINDS[name](folder, done) for name in names]
 
 
 def _load(module: str, package: str) -> Any:

@@ -26,12 +26,12 @@ class World:
         return self.rank == 0
 
     def total(self, value: float) -> float:
-        """The sum over all processes."""
-        if self.size == 1:
-            return value
-        tensor = torch.tensor([value], dtype=torch.float64, device=self.device)
-        dist.all_reduce(tensor)
-        return tensor.item()
+        """The sum over all processes; all must ask at the same point, here and below."""
+        return self._reduced(value, dist.ReduceOp.SUM)
+
+    def largest(self, value: float) -> float:
+        """The largest over all processes."""
+        return self._reduced(value, dist.ReduceOp.MAX)
 
     def from_first(self, value: float) -> float:
         """The first process's value: what decides how all go on must not differ by a rounding error."""
@@ -44,13 +44,16 @@ class World:
             dist.all_gather_object(said, text)
         return said
 
-    def agree(self, flag: bool) -> bool:
-        """Whether any process says yes; all must ask at the same point."""
-        return self.total(float(flag)) > 0
-
     def wait(self) -> None:
         if self.size > 1:
             dist.barrier()
+
+    def _reduced(self, value: float, by: Any) -> float:
+        if self.size == 1:
+            return value
+        tensor = torch.tensor([value], dtype=torch.float64, device=self.device)
+        dist.all_reduce(tensor, by)
+        return tensor.item()
 
 
 ALONE = World(0, 1, torch.device("cpu"))

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lamina.diagnose.measure import average_all, combine
 from lamina.diagnose.passes import record_pass
 from lamina.diagnose.record import MatrixName, NormRecord, Record, Seen, StackRecord, SublayerRecord
-from lamina.diagnose.results import Series
+from lamina.diagnose.results import Measure, Series
 from lamina.model.feed_forward import FeedForward
 from lamina.model.stack import Stack
 from lamina.residual.base import Place
@@ -18,6 +19,11 @@ from lamina.residual.base import Place
 
 def recorded(model: nn.Module, run: Callable[[nn.Module], Tensor]) -> Record:
     return record_pass(model, run)[0]
+
+
+def mean_of(samples: Sequence[Sequence[Measure]]) -> list[Measure]:
+    """As a factory's models are put together, over seeds."""
+    return combine(average_all(samples)[0], samples)
 
 
 def some_loss(y: Tensor) -> Tensor:

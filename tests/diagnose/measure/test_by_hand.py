@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from diagnose.measure.recorded import by_hand, gradients, line, seen
+from diagnose.measure.recorded import by_hand, gradients, line, mean_of, seen
 from lamina.diagnose.measure import (
     added_block,
-    combine,
+    average_all,
     cosine_of_layers,
     gradient_along_stream,
     gradient_at_norms,
@@ -24,6 +24,7 @@ from lamina.diagnose.measure import (
     take_all,
 )
 from lamina.diagnose.measure.averaging import average
+from lamina.diagnose.measure.expected_gradient import ExpectedGradient
 from lamina.diagnose.measure.line import fit, fit_exponential, fit_logarithms
 from lamina.diagnose.measure.reading import NotMeasurable, placement_of
 from lamina.diagnose.record import NormRecord, Record
@@ -68,7 +69,10 @@ def test_placement_is_told_from_what_leaves_the_norms() -> None:
     x, y, z = (seen(torch.randn(4, 2)) for _ in range(3))
     norm = NormRecord("n", nn.LayerNorm(2), 0, x, y)
     assert placement_of(by_hand([x, y], [z], [norm]).stacks[0]) == "post"
-    assert placement_of(by_hand([y, x], [z], [norm]).stacks[0]) == "pre"  # it reads y
+    assert placement_of(by_hand([x, y, z], [z, z], [norm]).stacks[0]) == "post"  # the second reads y, the stream
+    pre = by_hand([x, z], [z], [norm])
+    pre.stacks[0].sublayers[0].read = y
+    assert placement_of(pre.stacks[0]) == "pre"
     assert placement_of(by_hand([x, z], [z], [norm]).stacks[0]) == "none"
     assert placement_of(by_hand([x, y], None, [norm]).stacks[0]) is None
 
@@ -79,6 +83,18 @@ def test_expected_gradients_are_averaged_before_the_norm() -> None:
     measure = gradient_by_layer.take([one, two])
     assert line(measure.measured, "encoder query") == pytest.approx((4.0, math.sqrt(2)))
     assert gradient_by_layer.conclude(measure).facts["encoder query first/last"] == pytest.approx(4 / math.sqrt(2))
+
+
+def test_batches_can_be_left_out_of_the_expected_gradient() -> None:
+    expected = ExpectedGradient(parts=2)
+    for value in (1.0, 2.0, 6.0):  # the first part has the first and the third
+        expected.add(gradients(encoder_0_query=torch.tensor([[value]])))
+    (name,) = expected.mean()
+    assert [expected.mean(without)[name].item() for without in (None, 0, 1)] == [3.0, 2.0, 3.5]
+    expected.add(gradients(encoder_0_key=torch.tensor([[4.0]])))
+    assert [each.item() for each in expected.mean().values()] == [2.25, 1.0], "where none came it is zero"
+    with pytest.raises(NotMeasurable, match="no gradient reached a weight matrix"):
+        ExpectedGradient().mean()
 
 
 def test_matrices_of_one_kind_in_a_layer_count_as_one() -> None:
@@ -106,6 +122,14 @@ def test_gradient_at_norms() -> None:
     assert line(measure.measured, "stack input") == (2, 3, 5)
     assert line(measure.measured, "stack output") == (4, 4, 4)
     assert measure.facts == {"stack feed-forward input/output": 0.625, "stack end input/output": 1.25}
+    norms[0].input.gradient_norm = None  # an input that no weight has touched
+    measure = gradient_at_norms.take([by_hand([x, x, x], norms=norms, kinds=["feed-forward"] * 2)])
+    assert math.isnan(line(measure.measured, "stack input")[0])
+    assert measure.facts["stack feed-forward input/output"] == 0.75
+    for norm in norms:
+        norm.input.gradient_norm = None
+    with pytest.raises(NotMeasurable, match="no gradient came back to the norms"):
+        gradient_at_norms.take([by_hand([x, x, x], norms=norms, kinds=["feed-forward"] * 2)])
 
 
 def test_cosines() -> None:
@@ -182,7 +206,7 @@ def test_several_samples_become_means_with_deviations() -> None:
         )
         for y in (1.0, 3.0)
     )
-    (mean,) = combine([[one], [two]])
+    (mean,) = mean_of([[one], [two]])
     assert line(mean.measured, "a") == (2.0, math.inf)
     assert mean.measured[0].spread[0] == pytest.approx(math.sqrt(2))
     assert line(mean.theory, "t") == (2.0,)
@@ -191,13 +215,36 @@ def test_several_samples_become_means_with_deviations() -> None:
     assert mean.grids[0].values[0][0] == 2.0
     assert math.isnan(mean.grids[0].values[0][1])
     assert mean.facts == {"f": 2.0}
+    assert mean.fact_spreads == {"f": pytest.approx(math.sqrt(2))}
     assert average([one]) is one
+    (alone,) = mean_of([[one]])
+    assert (alone.measured[0].spread, alone.fact_spreads) == ((), {})
 
 
-def test_samples_at_different_places_are_not_averaged() -> None:
-    one, two = (EMPTY.model_copy(update={"measured": (Series(label="a", x=(x,), y=(1,)),)}) for x in (1, 2))
-    with pytest.raises(ValueError, match="different places"):
+def test_what_follows_from_the_numbers_has_a_spread_too() -> None:
+    """The slope of the mean line, with the deviation of the samples' own slopes."""
+    lines = ((1.0, math.e), (1.0, math.e**3))
+    samples = [
+        [gradient_by_layer.MEASURE.model_copy(update={"measured": (Series(label="a", x=(1, 2), y=y),)})] for y in lines
+    ]
+    (mean,) = mean_of(samples)
+    assert mean.facts["a slope"] == pytest.approx(math.log((math.e + math.e**3) / 2))
+    assert mean.fact_spreads["a slope"] == pytest.approx(math.sqrt(2))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [{"measured": (Series(label="a", x=tuple(range(length)), y=(1,) * length),)} for length in (1, 2)],
+        [{"grids": (Grid(label="a", values=((1.0,) * size,) * size, rows="", columns=""),)} for size in (1, 2)],
+    ],
+)
+def test_samples_at_different_places_have_no_mean(changes: list[dict[str, object]]) -> None:
+    one, two = (EMPTY.model_copy(update=each) for each in changes)
+    with pytest.raises(NotMeasurable, match=r"not the same in every pass.*model.eval\(\)"):
         average([one, two])
+    means, (skipped,) = average_all([[one], [two]])
+    assert (means, skipped.key) == ([], "a")
 
 
 def test_what_cannot_be_measured_says_why() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnose.measure.recorded import line, recorded, some_loss
+from diagnose.measure.recorded import line, mean_of, recorded, some_loss
 from lamina import residual
 from lamina.diagnose.layers import find_layers
 from lamina.diagnose.matrices import NamedMatrix
-from lamina.diagnose.measure import added_block, combine, gradient_by_layer, gradient_by_stream, take_all
+from lamina.diagnose.measure import added_block, gradient_by_layer, gradient_by_stream, take_all
 from lamina.diagnose.measure.contributions import contributions
+from lamina.diagnose.measure.reading import NotMeasurable
+from lamina.diagnose.results import Measure
 from lamina.model.stack import Stack
 from small_models import LABELS, SOURCE, TARGET, ready, small_model, small_stack
 
@@ -43,7 +47,7 @@ def test_everything_can_be_taken(scheme: str) -> None:
         return model(SOURCE, TARGET, labels=LABELS).smoothed.mean()
 
     measures, skipped = take_all([recorded(model, run), recorded(model, run)])
-    combined = combine([measures, measures])
+    combined = mean_of([measures, measures])
     assert [each.key for each in combined] == [each.key for each in measures]
     expected = {"none": {"gradient-at-norms", "norm-jacobian"}}.get(model.encoder.residual.placement, set())
     assert {each.key for each in skipped} == expected
@@ -65,15 +69,18 @@ def test_an_added_block_is_a_longer_stack(scheme: str, float64: None) -> None:
 
 
 @pytest.mark.parametrize("scheme", STREAMS)
-def test_gradients_by_stream_add_up(scheme: str, float64: None) -> None:
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_gradients_by_stream_add_up(scheme: str, dropout: float, float64: None) -> None:
     x = torch.randn(9, 6)
-    stack = _with_roles(scheme)
+    stack = _with_roles(scheme, dropout=dropout)
     stack.calibrate(x)
 
     def run(model: nn.Module) -> Tensor:
         return some_loss(model(x))
 
+    state = torch.get_rng_state()
     whole = torch.autograd.grad(run(stack), [matrix.weight for part in stack.parts for matrix in part.matrices])
+    torch.set_rng_state(state)
     parts = [gradient_by_stream.split(stack, run, stack, number) for number in range(len(stack.residual.streams))]
     for number, gradient in enumerate(whole):
         found = sum(part[number // 2][number % 2] for part in parts)
@@ -89,9 +96,22 @@ def test_gradient_by_stream_leaves_the_model_as_it_was(float64: None) -> None:
     assert all(each.weight.grad is None for part in stack.parts for each in part.matrices)
 
 
-def test_one_stream_cannot_be_split() -> None:
-    from lamina.diagnose.measure import NotMeasurable
+def test_frozen_matrices_are_left_out_of_the_split() -> None:
+    stack, x = _with_roles("resi-dual"), torch.randn(9, 6)
 
+    def take() -> Measure:
+        return gradient_by_stream.take(stack, lambda model: some_loss(model(x)))
+
+    stack.layers[0].sublayers[0].inner.weight.requires_grad_(False)
+    assert [each.x for each in take().measured] == [(1, 2)] * 3
+    stack.layers[0].sublayers[0].outer.weight.requires_grad_(False)
+    assert [each.x for each in take().measured] == [(2,)] * 3
+    stack.layers[1].requires_grad_(False)
+    with pytest.raises(NotMeasurable, match="known and trained matrices"):
+        take()
+
+
+def test_one_stream_cannot_be_split() -> None:
     for scheme in ("post-ln", "b2t"):
         with pytest.raises(NotMeasurable, match="more than one stream"):
             gradient_by_stream.take(_with_roles(scheme), lambda model: some_loss(model(torch.randn(9, 6))))
@@ -112,8 +132,8 @@ def test_gradient_by_layer_agrees_with_the_parameters() -> None:
     assert _kinds(find_layers(model).matrices) >= {"query", "key", "value", "output", "inner", "outer"}
 
 
-def _with_roles(scheme: str) -> Stack:
-    return small_stack(scheme, 2, per_layer=1, roles={"*.inner": "inner", "*.outer": "outer"})
+def _with_roles(scheme: str, **options: Any) -> Stack:
+    return small_stack(scheme, 2, per_layer=1, roles={"*.inner": "inner", "*.outer": "outer"}, **options)
 
 
 def _kinds(matrices: list[NamedMatrix]) -> set[str]:

@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnose.measure.recorded import Answer, feed_forward_stack, line, recorded, some_loss
+from diagnose.measure.recorded import Answer, feed_forward_stack, line, mean_of, recorded, some_loss
 from lamina.diagnose.measure import (
-    combine,
     gradient_against_depth,
     hidden_change,
     layer_dependency,
@@ -58,8 +57,15 @@ def lines(measures: Sequence[Measure], label: str) -> list[tuple[float, ...]]:
 
 
 def test_lemma_1() -> None:
-    """ReLU halves the expected squared norm of a Gaussian vector."""
-    assert_meets([3 * torch.randn(64, WIDTH).relu().square().mean().item() for _ in SEEDS], 1.5, 0.01)
+    """ReLU halves the expected squared norm, and matrices N(0, 1/d) keep it: a feed-forward branch has half the size of
+    what it read."""
+    halves = []
+    for seed in SEEDS:
+        torch.manual_seed(seed)
+        stack, x = feed_forward_stack("post-ln", 4, WIDTH), torch.randn(64, WIDTH)
+        measure = stream_norms.take([recorded(stack, lambda model, x=x: some_loss(model(x)))])
+        halves.append(measure.facts["stack feed-forward branch/read"])
+    assert_meets(halves, 0.5, 0.01)
 
 
 def of_theory(scheme: str, seeds: range) -> list[Record]:
@@ -81,7 +87,7 @@ def test_lemma_2_in_post_ln() -> None:
 
 @pytest.mark.slow
 def test_lemma_2_in_pre_ln() -> None:
-    (mean,) = combine([[stream_norms.take([record])] for record in of_theory("pre-ln", SEEDS)])
+    (mean,) = mean_of([[stream_norms.take([record])] for record in of_theory("pre-ln", SEEDS)])
     least, most = line(mean.theory, "stack at least"), line(mean.theory, "stack at most")
     for layer in range(1, 7):
         assert least[2 * layer] == pytest.approx(1 + layer / 2, rel=0.03)
@@ -92,7 +98,7 @@ def test_lemma_2_in_pre_ln() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["post-ln", "pre-ln"])
 def test_squares_of_the_rows_of_beta_sum_to_one(scheme: str) -> None:
-    (shares,) = combine([[layer_dependency.take([record])] for record in of_theory(scheme, SEEDS)])
+    (shares,) = mean_of([[layer_dependency.take([record])] for record in of_theory(scheme, SEEDS)])
     for row in shares.grids[0].values:
         assert sum(share**2 for share in row if share == share) == pytest.approx(1, abs=0.05)
     if scheme == "pre-ln":
@@ -116,15 +122,14 @@ def test_theorem_1(scheme: str, power: float) -> None:
     torch.manual_seed(0)
     batch = Batch(16, 1)
 
-    def record(model: nn.Module) -> list[Record]:
-        return [recorded(model, batch)]
-
     def factory(seed: int, num_layers: int | None) -> nn.Module:
         assert num_layers is not None
         return theory_model(scheme, seed, num_layers)
 
-    measure = gradient_against_depth.against_depth(factory, record, SEEDS, depths=(6, 10, 14))
+    place = "post" if scheme == "post-ln" else "pre"
+    measure = gradient_against_depth.against_depth(factory, [batch], SEEDS, depths=(6, 10, 14), placement=place)
     assert measure.facts["power"] == pytest.approx(power, abs=0.1)
+    assert abs(measure.facts["power"] - power) <= 3 * measure.fact_spreads["power"] / sqrt(len(SEEDS))
     assert len(measure.theory) == 1
     assert measure.theory[0].y == pytest.approx(measure.measured[0].y, rel=0.1)
 
@@ -142,9 +147,10 @@ def test_theorem_3_3() -> None:
     for seed in SEEDS:
         torch.manual_seed(seed)
         samples.append([independent("pre-ln", 0.7, torch.zeros(16, WIDTH))])
-    (mean,) = combine(samples)
+    (mean,) = mean_of(samples)
     expected = [sqrt(2 / pi) * sqrt(2 / (sqrt(k) * (sqrt(k - 1) + sqrt(k)))) for k in range(2, 13)]
-    assert line(mean.measured, "stack")[1:] == pytest.approx(expected, rel=0.03)
+    for number, omega in enumerate(expected, start=1):
+        assert_meets([line(each.measured, "stack")[number] for (each,) in samples], omega, 0.03)
     assert line(mean.theory, "stack in theory")[1:] == pytest.approx(expected, rel=0.03)
     assert hidden_change.conclude(mean).facts["stack power"] == pytest.approx(-0.5, abs=0.05)
 
@@ -157,10 +163,11 @@ def test_theorem_3_6(scheme: str, deviation: float) -> None:
     for seed in SEEDS:
         torch.manual_seed(seed)
         samples.append([independent(scheme, deviation, torch.randn(16, WIDTH))])
-    (mean,) = combine(samples)
-    expected = [sqrt(2 / pi) * sqrt(2 - 2 / sqrt(1 + deviation**2))] * 12
-    assert line(mean.measured, "stack") == pytest.approx(expected, rel=0.03)
-    assert line(mean.theory, "stack in theory") == pytest.approx(expected, rel=0.03)
+    (mean,) = mean_of(samples)
+    expected = sqrt(2 / pi) * sqrt(2 - 2 / sqrt(1 + deviation**2))
+    for number in range(12):
+        assert_meets([line(each.measured, "stack")[number] for (each,) in samples], expected, 0.03)
+    assert line(mean.theory, "stack in theory") == pytest.approx([expected] * 12, rel=0.03)
     assert hidden_change.conclude(mean).facts["stack power"] == pytest.approx(0, abs=0.05)
 
 

@@ -22,15 +22,14 @@ from lamina.diagnose.measure import (
     norm_jacobian,
     stream_norms,
 )
-from lamina.diagnose.measure.averaging import average
+from lamina.diagnose.measure.averaging import average, with_spread
 from lamina.diagnose.measure.reading import NotMeasurable
 from lamina.diagnose.record import Record
 from lamina.diagnose.results import Measure, Skipped
 
-__all__ = ["QUANTITIES", "NotMeasurable", "combine", "take_all"]
+__all__ = ["BY_BATCH", "QUANTITIES", "NotMeasurable", "average_all", "combine", "conclude_all", "take_all"]
 
-QUANTITIES: tuple[ModuleType, ...] = (
-    gradient_by_layer,
+BY_BATCH: tuple[ModuleType, ...] = (
     gradient_along_stream,
     gradient_at_norms,
     stream_norms,
@@ -40,13 +39,17 @@ QUANTITIES: tuple[ModuleType, ...] = (
     cosine_of_layers,
     layer_dependency,
 )
+"""Means over batches, which can be taken of each batch alone."""
+QUANTITIES = (gradient_by_layer, *BY_BATCH)
 """Those that records alone are enough for, in the order of a report."""
 
 
-def take_all(records: Sequence[Record]) -> tuple[list[Measure], list[Skipped]]:
+def take_all(
+    records: Sequence[Record], quantities: Sequence[ModuleType] = QUANTITIES
+) -> tuple[list[Measure], list[Skipped]]:
     """Everything that the records of one model can tell, and what they cannot."""
     measures, skipped = [], []
-    for quantity in QUANTITIES:
+    for quantity in quantities:
         try:
             measures.append(quantity.take(records))
         except NotMeasurable as reason:
@@ -54,13 +57,27 @@ def take_all(records: Sequence[Record]) -> tuple[list[Measure], list[Skipped]]:
     return measures, skipped
 
 
-def combine(samples: Sequence[Sequence[Measure]]) -> list[Measure]:
-    """The measures of several seeds, or of several batches: means with their standard deviations, and conclusions."""
-    keys = dict.fromkeys(measure.key for sample in samples for measure in sample)
+def average_all(samples: Sequence[Sequence[Measure]]) -> tuple[list[Measure], list[Skipped]]:
+    """The mean of every quantity over the samples that have it, and what has no mean."""
+    means, skipped = [], []
+    for key in dict.fromkeys(measure.key for sample in samples for measure in sample):
+        try:
+            means.append(average([each for sample in samples for each in sample if each.key == key]))
+        except NotMeasurable as reason:
+            skipped.append(Skipped(key=key, reason=str(reason)))
+    return means, skipped
+
+
+def conclude_all(measures: Sequence[Measure]) -> list[Measure]:
+    """With what follows from the numbers of each, such as slopes."""
     conclusions = {quantity.MEASURE.key: getattr(quantity, "conclude", None) for quantity in QUANTITIES}
-    combined = []
-    for key in keys:
-        mean = average([each for sample in samples for each in sample if each.key == key], spread=True)
-        conclude = conclusions.get(key)
-        combined.append(mean if conclude is None else conclude(mean))
-    return combined
+    return [conclude(each) if (conclude := conclusions.get(each.key)) else each for each in measures]
+
+
+def combine(whole: Sequence[Measure], samples: Sequence[Sequence[Measure]], scale: float = 1.0) -> list[Measure]:
+    """The measures of the whole, with what follows from them, and the standard deviations over samples × `scale`."""
+    concluded = [conclude_all(sample) for sample in samples]
+    return [
+        with_spread(each, [other for sample in concluded for other in sample if other.key == each.key], scale)
+        for each in conclude_all(whole)
+    ]

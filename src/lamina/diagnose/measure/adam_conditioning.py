@@ -88,7 +88,7 @@ def simulate(
 
 
 def take(optimiser: Optimizer, matrices: Sequence[NamedMatrix]) -> Measure:
-    """κ of the step that an optimiser has just made, by stack and layer."""
+    """κ of the step that an optimiser has just made, by stack and layer, with its rate and ε."""
     groups = {parameter: group for group in optimiser.param_groups for parameter in group["params"]}
     squares, still, largest = [], [], 0.0
     for matrix in matrices:
@@ -100,7 +100,9 @@ def take(optimiser: Optimizer, matrices: Sequence[NamedMatrix]) -> Measure:
             largest = max(largest, found.abs().max().item())
     if not squares:
         raise NotMeasurable(f"{type(optimiser).__name__} is not Adam, or has made no step; the theorem is about Adam's")
+    first = optimiser.param_groups[0]
     facts = {"κ": sum(square for _, square in squares) ** 0.5, "operator norm": largest}
+    facts |= {"rate": float(first["lr"]), "eps": float(first["eps"])}
     return MEASURE.model_copy(
         update={"measured": _lines(squares), "theory": _lines(still, " without gradient"), "facts": facts}
     )

@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import torch
 from torch import nn
 
-from lamina.diagnose.measure.averaging import average
-from lamina.diagnose.measure.gradient_by_layer import expected_gradients
+from lamina.diagnose.layers import find_layers
+from lamina.diagnose.measure.averaging import average, with_spread
+from lamina.diagnose.measure.expected_gradient import ExpectedGradient
 from lamina.diagnose.measure.line import fit_logarithms, ratio
-from lamina.diagnose.measure.reading import NotMeasurable, placement_of
-from lamina.diagnose.record import Record
+from lamina.diagnose.measure.reading import NotMeasurable
+from lamina.diagnose.passes import Pass
 from lamina.diagnose.results import Measure, Series
 from lamina.diagnose.seeing import norm_of
+from lamina.residual.base import Placement
 
 Factory = Callable[[int, int | None], nn.Module]
 """A new model from a seed and a number of layers; None stands for the model's own."""
@@ -41,39 +44,46 @@ MEASURE = Measure(
 
 def against_depth(
     factory: Factory,
-    record: Callable[[nn.Module], Sequence[Record]],
+    passes: Sequence[Pass],
     seeds: Sequence[int],
     depths: Sequence[int] = DEPTHS,
+    placement: Placement | None = None,
 ) -> Measure:
-    """`record` takes the records of a model, one per mini-batch."""
-    placement, samples = None, []
+    """The mean over the seeds; `placement` tells of the last stack."""
+    samples = []
     for seed in seeds:
-        norms = []
-        for depth in depths:
-            records = record(factory(seed, depth))
-            placement = placement_of(records[0].stacks[-1])
-            norms.append(last_gradient(records))
-        line = Series(label="last feed-forward matrix", x=tuple(depths), y=tuple(norms))
+        norms = tuple(last_gradient(factory(seed, depth), passes) for depth in depths)
+        line = Series(label="last feed-forward matrix", x=tuple(depths), y=norms)
         samples.append(MEASURE.model_copy(update={"measured": (line,)}))
-    return _conclude(average(samples, spread=True), placement)
+    return with_spread(_conclude(average(samples), placement), [_conclude(each, placement) for each in samples])
 
 
-def last_gradient(records: Sequence[Record]) -> float:
-    """The norm of the expected gradient of the last matrix that ends a feed-forward sub-layer."""
-    gradients = expected_gradients(records)
-    outer = [name for name in gradients if name.kind == "outer" and name.layer is not None]
-    if not outer:
-        raise NotMeasurable("no feed-forward matrix was recognised")
-    return norm_of(gradients[outer[-1]]).item()
+def last_gradient(model: nn.Module, passes: Sequence[Pass]) -> float:
+    """The norm of the expected gradient of the last matrix that ends a feed-forward sub-layer. Nothing below it is
+    differentiated."""
+    outer = [each for each in find_layers(model).matrices if each.name.kind == "outer" and each.name.layer is not None]
+    trained = [each for each in outer if each.parameter.requires_grad]
+    if not trained:
+        raise NotMeasurable(
+            "no feed-forward matrix was recognised" if not outer else "the feed-forward matrices are frozen"
+        )
+    last = trained[-1]
+    expected = ExpectedGradient()
+    with torch.enable_grad():
+        for run in passes:
+            (gradient,) = torch.autograd.grad(run(model), last.parameter, materialize_grads=True)
+            expected.add({last.name: last.of(gradient)})
+    return norm_of(expected.mean()[last.name]).item()
 
 
-def _conclude(measure: Measure, placement: str | None) -> Measure:
+def _conclude(measure: Measure, placement: Placement | None) -> Measure:
     (line,) = measure.measured
     facts = {"power": fit_logarithms(line.x, line.y).slope, "largest/least": ratio(max(line.y), min(line.y))}
     theory: tuple[Series, ...] = ()
-    if placement in POWERS:
+    if placement is not None and placement in POWERS:
         shape = np.power(line.x, POWERS[placement])
-        middle = np.exp(np.mean(np.log(line.y) - np.log(shape)))
+        with np.errstate(divide="ignore"):  # a gradient may have vanished
+            middle = np.exp(np.mean(np.log(line.y) - np.log(shape)))
         y = tuple((middle * shape).tolist())
         theory = (Series(label=f"{placement}-LN in theory", x=line.x, y=y, dashes=True),)
     return measure.model_copy(update={"facts": facts, "theory": theory})

@@ -8,10 +8,11 @@ Takase et al. 2022, figures 3, 4 and 7: in post-LN the gradient shrinks at the n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import nan
 from statistics import median
 
 from lamina.diagnose.measure.averaging import average
-from lamina.diagnose.measure.reading import NotMeasurable, gradient_of, norms_of, stacks_of
+from lamina.diagnose.measure.reading import NotMeasurable, norms_of, stacks_of
 from lamina.diagnose.record import NormRecord, Record, StackRecord
 from lamina.diagnose.results import Measure, Series
 
@@ -41,20 +42,23 @@ def _take(record: Record) -> Measure:
 
 
 def _measured(stack: StackRecord) -> Iterator[Series]:
+    """NaN where no gradient comes back, as to an input that no weight has touched."""
     norms = norms_of(stack)
     places = tuple(range(1, len(norms) + 1))
     for label, ends in (("input", [norm.input for norm in norms]), ("output", [norm.output for norm in norms])):
-        found = [gradient_of(end, f"the {label} of {norm.path}") for norm, end in zip(norms, ends, strict=True)]
-        yield Series(label=f"{stack.name} {label}", x=places, y=tuple(found))
+        found = [end.gradient_norm for end in ends]
+        if set(found) == {None}:
+            raise NotMeasurable(f"no gradient came back to the norms of the {stack.name}")
+        y = tuple(nan if norm is None else norm for norm in found)
+        yield Series(label=f"{stack.name} {label}", x=places, y=y)
 
 
 def _facts(stack: StackRecord) -> Iterator[tuple[str, float]]:
     """What the norms leave of the gradient on the way down, by kind of their sub-layer: medians of input ÷ output."""
     ratios: dict[str, list[float]] = {}
     for norm in stack.norms:
-        above = gradient_of(norm.output, f"the output of {norm.path}")
-        if above:
-            below = gradient_of(norm.input, f"the input of {norm.path}")
+        below, above = norm.input.gradient_norm, norm.output.gradient_norm
+        if above and below is not None:
             ratios.setdefault(_kind(stack, norm), []).append(below / above)
     for kind, found in ratios.items():
         yield f"{stack.name} {kind} input/output", median(found)

@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-import torch
 from torch import Tensor
 
+from lamina.diagnose.measure.expected_gradient import ExpectedGradient
 from lamina.diagnose.measure.line import fit_exponential, ratio
-from lamina.diagnose.measure.reading import NotMeasurable, placement_of
-from lamina.diagnose.record import MatrixName, Record, StackRecord
+from lamina.diagnose.measure.reading import NotMeasurable, placements
+from lamina.diagnose.record import MatrixName, Record
 from lamina.diagnose.results import Measure, Series
 from lamina.diagnose.seeing import norm_of
+from lamina.residual.base import Placement
 
 MEASURE = Measure(
     key="gradient-by-layer",
@@ -35,14 +36,24 @@ MEASURE = Measure(
 
 
 def take(records: Sequence[Record]) -> Measure:
-    norms = norms_by_layer(expected_gradients(records))
+    expected = ExpectedGradient()
+    for record in records:
+        expected.add(record.gradients)
+    return take_expected(expected.mean(), placements(records[0].stacks))
+
+
+def take_expected(gradients: Mapping[MatrixName, Tensor], placed: Mapping[str, Placement | None]) -> Measure:
+    """From the expected gradients and, for the theory, where the norms of each stack stand."""
+    norms = norms_by_layer(gradients)
     measured = [
         Series(label=f"{stack} {kind}", x=tuple(layer + 1 for layer in layers), y=tuple(layers.values()))
         for (stack, kind), layers in norms.items()
     ]
-    stacks = {stack.name: stack for stack in records[0].stacks}
     theory = [
-        line for (stack, kind), layers in norms.items() if kind == "outer" for line in _theory(stacks, stack, layers)
+        line
+        for (stack, kind), layers in norms.items()
+        if kind == "outer"
+        for line in _theory(stack, placed.get(stack), layers)
     ]
     return MEASURE.model_copy(update={"measured": tuple(measured), "theory": tuple(theory)})
 
@@ -57,24 +68,6 @@ def conclude(measure: Measure) -> Measure:
     return measure.model_copy(update={"facts": facts})
 
 
-def expected_gradients(records: Sequence[Record]) -> dict[MatrixName, Tensor]:
-    """The mean over the records of every matrix's gradient."""
-    names = dict.fromkeys(name for record in records for name in record.gradients)
-    if not names:
-        raise NotMeasurable(
-            "no gradient reached a weight matrix; is anything trained, and was the loss differentiated?"
-        )
-    return {
-        name: _mean([each.gradients[name] for each in records if name in each.gradients], len(records))
-        for name in names
-    }
-
-
-def _mean(gradients: Sequence[Tensor], number: int) -> Tensor:
-    """Where no gradient came it is zero."""
-    return gradients[0] if number == 1 else torch.stack(list(gradients)).sum(0) / number
-
-
 def norms_by_layer(gradients: Mapping[MatrixName, Tensor]) -> dict[tuple[str, str], dict[int, float]]:
     """The Frobenius norms by stack and kind, then by layer from 0. Embeddings and heads belong to no layer."""
     squares: dict[tuple[str, str], dict[int, float]] = defaultdict(lambda: defaultdict(float))
@@ -86,10 +79,9 @@ def norms_by_layer(gradients: Mapping[MatrixName, Tensor]) -> dict[tuple[str, st
     return {key: {layer: layers[layer] ** 0.5 for layer in sorted(layers)} for key, layers in squares.items()}
 
 
-def _theory(stacks: Mapping[str, StackRecord], name: str, layers: Mapping[int, float]) -> Iterator[Series]:
-    placement = placement_of(stacks[name]) if name in stacks else None
+def _theory(stack: str, placement: Placement | None, layers: Mapping[int, float]) -> Iterator[Series]:
     if placement in ("post", "pre"):
         last = max(layers)
         factor = 2 / 3 if placement == "post" else 1.0
         y = tuple(layers[last] * factor ** ((last - layer) / 2) for layer in layers)
-        yield Series(label=f"{name} outer, {placement}-LN in theory", x=tuple(l + 1 for l in layers), y=y, dashes=True)
+        yield Series(label=f"{stack} outer, {placement}-LN in theory", x=tuple(l + 1 for l in layers), y=y, dashes=True)

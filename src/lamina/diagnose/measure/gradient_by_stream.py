@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from lamina.diagnose.measure.reading import NotMeasurable
 from lamina.diagnose.own import own_stacks, stack_name
-from lamina.diagnose.passes import Pass
+from lamina.diagnose.passes import Pass, random_state_kept
 from lamina.diagnose.results import Measure, Series
 from lamina.diagnose.seeing import norm_of
 from lamina.model.stack import Stack
@@ -39,6 +39,8 @@ MEASURE = Measure(
 def take(model: nn.Module, run: Pass) -> Measure:
     measured = []
     for path, stack in own_stacks(model):
+        if not any(_trained_weights(stack)):
+            continue
         parts = {name: split(model, run, stack, number) for number, name in enumerate(stack.residual.streams)}
         parts = {name: gradients for name, gradients in parts.items() if any(map(torch.any, _flat(gradients)))}
         if len(parts) > 1:
@@ -46,19 +48,26 @@ def take(model: nn.Module, run: Pass) -> Measure:
             measured.append(_line(name, _sum(list(parts.values()))))
             measured += [_line(f"{name} through {stream}", gradients) for stream, gradients in parts.items()]
     if not measured:
-        raise NotMeasurable("no stack makes its output from more than one stream")
+        raise NotMeasurable("no stack with known and trained matrices makes its output from more than one stream")
     return MEASURE.model_copy(update={"measured": tuple(measured)})
 
 
 def split(model: nn.Module, run: Pass, stack: Stack, stream: int) -> list[list[Tensor]]:
-    """By sub-layer, the gradients of its matrices that come through one stream of the stack."""
-    weights = [[matrix.weight for matrix in part.matrices] for part in stack.parts]
-    with torch.enable_grad(), _only_through(stack, stream):
+    """By sub-layer, the gradients of its trained matrices that come through one stream of the stack.
+
+    Every call sees the same dropout: only so do the parts add up.
+    """
+    weights = _trained_weights(stack)
+    with random_state_kept(), torch.enable_grad(), _only_through(stack, stream):
         loss = run(model)
     if not loss.requires_grad:  # nothing comes through a stream that the end does not read
         return [[torch.zeros_like(weight) for weight in each] for each in weights]
     gradients = iter(torch.autograd.grad(loss, _flat(weights), materialize_grads=True))
     return [[next(gradients) for _ in each] for each in weights]
+
+
+def _trained_weights(stack: Stack) -> list[list[Tensor]]:
+    return [[matrix.weight for matrix in part.matrices if matrix.weight.requires_grad] for part in stack.parts]
 
 
 @contextmanager
@@ -88,5 +97,10 @@ def _flat(nested: Sequence[Sequence[Tensor]]) -> list[Tensor]:
 
 
 def _line(label: str, gradients: Sequence[Sequence[Tensor]]) -> Series:
-    norms = [hypot(*(norm_of(each).item() for each in matrices)) for matrices in gradients]
-    return Series(label=label, x=tuple(range(1, len(norms) + 1)), y=tuple(norms))
+    """Sub-layers whose matrices are frozen have no place on it."""
+    norms = {
+        number: hypot(*(norm_of(each).item() for each in matrices))
+        for number, matrices in enumerate(gradients, start=1)
+        if matrices
+    }
+    return Series(label=label, x=tuple(norms), y=tuple(norms.values()))

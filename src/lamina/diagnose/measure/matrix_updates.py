@@ -9,16 +9,19 @@ updates out. W and W′ are the weights at two moments of training, such as the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import nan
 from statistics import fmean
 
 from torch import Tensor
 
+from lamina.diagnose.cross_attention import CROSS
 from lamina.diagnose.measure.gradient_by_layer import norms_by_layer
 from lamina.diagnose.measure.reading import NotMeasurable
 from lamina.diagnose.record import MatrixName
 from lamina.diagnose.results import Measure, Series
 
 KINDS = ("query", "key", "value", "output")
+UNRECOGNISED = "no query, key, value or output matrix was recognised"
 MEASURE = Measure(
     key="matrix-updates",
     title="Gradients against updates of the attention matrices",
@@ -30,19 +33,26 @@ MEASURE = Measure(
     y_label="relative norm",
     log_y=True,
 )
+Norms = Mapping[tuple[str, str], Mapping[int, float]]
+"""By stack and kind, then by layer from 0."""
 
 
 def take(
     gradients: Mapping[MatrixName, Tensor], before: Mapping[MatrixName, Tensor], after: Mapping[MatrixName, Tensor]
 ) -> Measure:
     """Gradients at some moment, and the weights before and after it."""
-    names = [name for name in gradients if name.kind in KINDS and name in before and name in after]
-    if not names:
-        raise NotMeasurable("no query, key, value or output matrix was recognised")
+    names = [name for name in gradients if name in before and name in after]
     moved = {name: after[name] - before[name] for name in names}
+    return relate(norms_by_layer({name: gradients[name] for name in names}), norms_by_layer(moved))
+
+
+def relate(gradients: Norms, updates: Norms) -> Measure:
+    """The same where the norms are known, as to a watch."""
     measured, facts = [], {}
-    for label, tensors in (("gradient", {name: gradients[name] for name in names}), ("update", moved)):
-        lines = norms_by_layer(tensors)
+    for label, norms in (("gradient", gradients), ("update", updates)):
+        lines = {key: layers for key, layers in norms.items() if key[1].removeprefix(CROSS) in KINDS}
+        if not lines:
+            raise NotMeasurable(UNRECOGNISED)
         every = [norm for layers in lines.values() for norm in layers.values()]
         largest = max(every) or 1.0
         facts[f"{label} largest/least"] = largest / min(every) if min(every) else float("inf")
@@ -55,8 +65,8 @@ def take(
 def over_training(moments: Mapping[int, Measure]) -> Measure:
     """The same against the step, every line the mean over its layers."""
     steps = tuple(sorted(moments))
-    labels = [line.label for line in moments[steps[0]].measured]
     means = {step: {line.label: fmean(line.y) for line in moments[step].measured} for step in steps}
-    lines = [Series(label=label, x=steps, y=tuple(means[step][label] for step in steps)) for label in labels]
+    labels = dict.fromkeys(label for step in steps for label in means[step])
+    lines = [Series(label=label, x=steps, y=tuple(means[step].get(label, nan) for step in steps)) for label in labels]
     facts = moments[steps[-1]].facts
     return MEASURE.model_copy(update={"measured": tuple(lines), "facts": facts, "x_label": "step"})

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lamina.diagnose.measure.averaging import average
+from lamina.diagnose.measure.averaging import average, with_spread
 from lamina.diagnose.measure.gradient_against_depth import Factory
 from lamina.diagnose.measure.line import fit
 from lamina.diagnose.results import Measure, Series
@@ -63,7 +63,7 @@ def against_depth(
             model = factory(seed, depth)
             found.append(change(model, output, weights(model), move or random_signs(seed)))
         samples.append(MEASURE.model_copy(update={"measured": (Series(label=label, x=places, y=tuple(found)),)}))
-    return conclude(average(samples, spread=True), placement)
+    return with_spread(conclude(average(samples), placement), [conclude(each, placement) for each in samples])
 
 
 def conclude(measure: Measure, placement: Placement | None = None) -> Measure:

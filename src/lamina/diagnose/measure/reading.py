@@ -74,12 +74,6 @@ def branch_of(stack: StackRecord, sublayer: SublayerRecord) -> Seen:
     return sublayer.branch
 
 
-def gradient_of(seen: Seen, where: str) -> float:
-    if seen.gradient_norm is None:
-        raise NotMeasurable(f"no gradient came back to {where}")
-    return seen.gradient_norm
-
-
 def variance(stack: StackRecord, seen: Seen) -> float:
     """Over all real positions and all channels."""
     return positions(stack, seen).var(correction=0).item()
@@ -92,10 +86,15 @@ def placement_of(stack: StackRecord) -> Placement | None:
     if any(sublayer.branch is None for sublayer in stack.sublayers):
         return None
     after = _some_leave([sublayer.after[0] for sublayer in stack.sublayers], stack.norms)
-    before = _some_leave([sublayer.read for sublayer in stack.sublayers], stack.norms)
+    apart = [sublayer.read for sublayer in stack.sublayers if not same(sublayer.read, sublayer.before[0])]
+    before = _some_leave(apart, stack.norms)  # what reads the stream as it is may find a norm's output there
     if after:
         return "both" if before else "post"
     return "pre" if before else "none"
+
+
+def placements(stacks: Sequence[StackRecord]) -> dict[str, Placement | None]:
+    return {stack.name: placement_of(stack) for stack in stacks}
 
 
 def _some_leave(places: Sequence[Seen], norms: Sequence[NormRecord]) -> bool:

@@ -1,7 +1,7 @@
 """A watch for the Trainer of Hugging Face's transformers.
 
     trainer = Trainer(model=…, callbacks=[LaminaCallback(every=100)])
-    trainer.train()                    # writes diagnosis/watch.json into the output folder
+    trainer.train()             # leaves diagnosis/watch.html in the output folder, and watch.json with its numbers
 
 The Trainer calls its callbacks by method name, so this needs nothing of transformers, and can be imported without it.
 """
@@ -15,15 +15,16 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from lamina.diagnose.history import Departure
+from lamina.diagnose.look import FILE, Departure, read_looks, write_looks
 from lamina.diagnose.options import DiagnoseOptions
-from lamina.diagnose.watch import Watch
-
-FOLDER, FILE = "diagnosis", "watch.json"
+from lamina.diagnosis import watch
 
 
 class LaminaCallback:
-    """Watches the model from the first step of `trainer.train()` to the last; `watch` stays for a look afterwards."""
+    """Watches the model from the first step of `trainer.train()` to the last; `watch` stays for a look afterwards.
+
+    What it has seen is written down whenever the Trainer saves, so that a run that is resumed loses nothing of it.
+    """
 
     def __init__(
         self,
@@ -33,38 +34,50 @@ class LaminaCallback:
         on_warning: Callable[[Departure], None] | None = None,
     ) -> None:
         self.every, self.options, self.on_warning = every, options, on_warning
-        self.watch: Watch | None = None
+        self.watch: watch | None = None
 
     def on_train_begin(
         self, arguments: Any, state: Any, control: Any, *, model: nn.Module, optimizer: Optimizer, **others: Any
     ) -> None:
-        given = {} if self.on_warning is None else {"on_warning": self.on_warning}
-        self.watch = Watch(
-            model, _bare(optimizer), every=self.every, step=state.global_step, options=self.options, **given
+        given: dict[str, Any] = {} if self.on_warning is None else {"on_warning": self.on_warning}
+        step = state.global_step
+        seen = read_looks(_folder(arguments) / FILE, until=step)
+        self.watch = watch(
+            model, _bare(optimizer), every=self.every, step=step, history=seen, options=self.options, **given
         ).__enter__()
 
     def on_log(
         self, arguments: Any, state: Any, control: Any, *, logs: dict[str, Any] | None = None, **others: Any
     ) -> None:
-        """Add what fits into a line of the Trainer's log: the rest is in the diagnosis."""
+        """Add what fits into a line of the Trainer's log: the rest is in the report."""
         if logs is not None and self.watch is not None and self.watch.history:
             last = self.watch.history[-1].values()
-            logs |= {name: value for name, value in last.items() if "/" not in name or name.startswith("stream")}
+            logs |= {name: value for name, value in last.items() if "/" not in name or name.startswith("stream_peak/")}
+
+    def on_save(self, arguments: Any, state: Any, control: Any, **others: Any) -> None:
+        if self.watch is not None and state.is_world_process_zero:
+            folder = _folder(arguments)
+            folder.mkdir(parents=True, exist_ok=True)
+            write_looks(folder / FILE, self.watch.history)
 
     def on_train_end(self, arguments: Any, state: Any, control: Any, **others: Any) -> None:
         if self.watch is None:
             return
         self.watch.close()
         if state.is_world_process_zero:
-            folder = Path(arguments.output_dir) / FOLDER
-            folder.mkdir(parents=True, exist_ok=True)
-            self.watch.diagnosis().write(folder / FILE)
+            report = self.watch.report()
+            for ending in ("json", "html"):
+                report.save(_folder(arguments) / f"watch.{ending}")
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         """All other events of the Trainer are none of its business."""
         if name.startswith("on_"):
             return _ignore
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+
+def _folder(arguments: Any) -> Path:
+    return Path(arguments.output_dir) / "diagnosis"
 
 
 def _ignore(*arguments: Any, **keywords: Any) -> None:

@@ -1,0 +1,91 @@
+"""What a watch sees at one step of the optimiser, and the file that keeps it until training goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, isfinite, isnan
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from lamina.data.atomic import write_file
+from lamina.diagnose.results import Result
+from lamina.diagnose.step_probe import StepSizes
+from lamina.diagnose.stream_probe import StreamSizes
+from lamina.errors import UserError
+
+FILE = "looks.json"
+
+
+@dataclass(frozen=True)
+class Departure:
+    """Updates that have left their band."""
+
+    step: int
+    matrix: str
+    """The one that went furthest."""
+    times: float
+    """Its update, divided by the rate, is this many times the usual one."""
+    outside: int
+    total: int
+
+    def __str__(self) -> str:
+        return (
+            f"step {self.step}: the update of {self.matrix} is {self.times:.3g} times its usual size at this rate, and "
+            f"{self.outside} of {self.total} matrices have left their band; the loss may follow. Look at this batch, "
+            "lower the learning rate or lengthen its warm-up, or clip the gradient"
+        )
+
+
+class Look(Result):
+    """One watched step."""
+
+    step: int
+    sizes: StepSizes
+    streams: StreamSizes
+    outside: dict[str, float] = {}
+    """The matrices whose update left its band, and how many times the usual it was."""
+
+    def values(self) -> dict[str, float]:
+        """Flat, for a log: `update/decoder.3.query`, `stream/decoder.3` and so on, layers counted from 1."""
+        found = {f"gradient/{name}": norm for name, norm in self.sizes.gradients.items()}
+        found |= {f"update/{name}": norm for name, norm in self.sizes.updates.items()}
+        for stack, sizes in self.streams.sizes.items():
+            found |= {f"stream/{stack}.{layer}": size for layer, size in enumerate(sizes, 1) if not isnan(size)}
+        found |= {f"stream_peak/{stack}": peak for stack, peak in self.streams.peaks.items()}
+        if self.sizes.condition is not None:
+            found["condition"] = self.sizes.condition.facts["κ"]
+        return found | {"updates_outside": float(len(self.outside))}
+
+    @property
+    def furthest(self) -> tuple[str, float]:
+        """The matrix whose update is furthest from its usual size, up or down, and how many times that it is."""
+        return max(self.outside.items(), key=lambda item: distance(item[1]))
+
+
+def distance(times: float) -> float:
+    return max(times, 1 / times) if isfinite(times) else inf
+
+
+class _Looks(Result):
+    version: Literal[1] = 1
+    looks: tuple[Look, ...]
+
+
+def write_looks(file: Path, looks: Sequence[Look]) -> None:
+    write_file(file, _Looks(looks=tuple(looks)).model_dump_json().encode())
+
+
+def read_looks(file: Path, until: int) -> list[Look]:
+    """Those up to a step, where training goes on from there; none if nothing was written."""
+    try:
+        looks = _Looks.model_validate_json(file.read_bytes()).looks
+    except FileNotFoundError:
+        return []
+    except ValidationError as error:
+        raise UserError(
+            f"{file}: damaged, or of another version; without it training goes on, but what was watched before is lost"
+        ) from error
+    return [look for look in looks if look.step <= until]
