@@ -204,7 +204,10 @@ def plan(
 def diagnose(
     what: Annotated[
         list[str],
-        typer.Argument(help="Configs, run folders, folders with config.json and safetensors; options as key=value."),
+        typer.Argument(
+            help="Configs, run folders, folders with config.json and safetensors, stored diagnoses (.json); "
+            "options as key=value."
+        ),
     ],
     seeds: Annotated[int, typer.Option(min=1, help="How many new models, where there is a config.")] = 5,
     batches: Annotated[int, typer.Option(min=1, help="How many batches each model is shown.")] = 4,

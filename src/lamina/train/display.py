@@ -50,7 +50,7 @@ class Display:
         self.console.print(f"step {step:,}  validation nll {values['nll']:.4f}  perplexity {perplexity:.2f}{others}")
 
     def note(self, text: str) -> None:
-        self.console.print(text)
+        self.console.print(text, markup=False)
 
 
 def _describe(values: Mapping[str, Any]) -> str:

@@ -59,7 +59,6 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.config = self.path / "config.toml"
-        self.tokenizer = self.path / "tokenizer.json"
         self.samples = self.path / "samples.txt"
         self.checkpoints = self.path / "checkpoints"
         self.average = self.path / "average"
