@@ -1,7 +1,7 @@
 """The measures that compare models of several depths, and so need a factory that takes one.
 
-They look at few seeds, for what they show, a power or a shape, hardly spreads; the change of the output, a mean over
-tokens, is that of one batch.
+They look at few seeds and batches, for what they show, a power or a shape, hardly spreads; the change of the output, a
+mean over tokens, is that of one batch.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from lamina.diagnose.sample import Anatomy
 from lamina.diagnose.subject import Subject
 
 SEEDS = (1, 2)
+BATCHES = 2
 NEEDS_FACTORY = (
     "it compares models of several depths, and needs a config or a factory that takes num_layers: "
     "lamina.diagnose(lambda seed, num_layers=…: …, batch)"
@@ -36,7 +37,7 @@ def measure_depth(subject: Subject, anatomy: Anatomy) -> tuple[list[Measure], li
     measures, skipped = [], []
     placed = list(anatomy.placements.values())
     try:
-        measures.append(gradient_against_depth.against_depth(factory, subject.passes, SEEDS, placement=placed[-1]))
+        measures.append(gradient_against_depth.against_depth(factory, subject.passes[:BATCHES], SEEDS, placement=placed[-1]))
     except NotMeasurable as reason:  # no feed-forward matrix is known
         skipped.append(Skipped(key=gradient_against_depth.MEASURE.key, reason=str(reason)))
     measures.append(
