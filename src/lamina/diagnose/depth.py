@@ -37,7 +37,9 @@ def measure_depth(subject: Subject, anatomy: Anatomy) -> tuple[list[Measure], li
     measures, skipped = [], []
     placed = list(anatomy.placements.values())
     try:
-        measures.append(gradient_against_depth.against_depth(factory, subject.passes[:BATCHES], SEEDS, placement=placed[-1]))
+        measures.append(
+            gradient_against_depth.against_depth(factory, subject.passes[:BATCHES], SEEDS, placement=placed[-1])
+        )
     except NotMeasurable as reason:  # no feed-forward matrix is known
         skipped.append(Skipped(key=gradient_against_depth.MEASURE.key, reason=str(reason)))
     measures.append(
