@@ -28,8 +28,8 @@ class VerdictOptions(Options):
     """Σβᵢᵢ² ÷ Σ1/i over the sub-layers of a stack: how much an update shakes the output (Liu et al. 2020, Theorem 2),
     relative to branches that all count the same, the most that pre-LN can have (Corollary 1)."""
     amplification_failure: Positive = 1.87
-    """The same, from which on a run without a long warm-up is expected to fail. Calibrated at the rate 1e-3; at 3e-3 and
-    above models from 1.4 on failed, too."""
+    """The same, from which on a run without a long warm-up is expected to fail. Calibrated at the rate 1e-3; at 3e-3
+    and above models from 1.4 on failed, too."""
     collapse: Positive = 0.6
     """The last third of a stack changes its stream by less than this share of what the first third does: trained pre-LN
     lies below, post-LN and ResiDual above 0.8 (Xie et al. 2023, figure 2)."""
