@@ -50,7 +50,7 @@ validate_every = 100
 save_every = 0
 log_every = 10
 """
-STEPS = 600
+STEPS = 500
 SHOWN, UNSEEN = 4, 1  # sentences, and the seed that draws them
 
 
