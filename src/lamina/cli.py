@@ -299,7 +299,7 @@ def report(
 @app.command(epilog="Example: lamina demo --folder /tmp/demo")
 def demo(
     folder: Annotated[Path, typer.Option(help="Where data, runs and the report go.")] = Path("lamina-demo"),
-    steps: Annotated[int, typer.Option(min=1, help="Updates of each run.")] = 600,
+    steps: Annotated[int, typer.Option(min=1, help="Updates of each run.")] = 500,
 ) -> None:
     """Train a deep model under five residual schemes on an embedded language, and report which train and why."""
     from lamina.studies.demo import run_demo
