@@ -20,23 +20,14 @@ from made_stories import SENTENCES, STORIES
 pytestmark = pytest.mark.browser
 REAL = ("diagnosed", "watched", "compared")
 PAGES = ("one", "several", "hostile", "comparison", *REAL)
-CONFIG = """
-[data]
-max_tokens = 200
-oversize = "alone"
-[model]
-model_dim = 16
-feed_forward_dim = 32
-num_heads = 2
-num_layers = 2
+CONFIG = f"""
+extends = "{Path(__file__).parents[1] / "small.toml"}"
 [schedule]
-learning_rate = 1e-3
 warmup_steps = 5
 [train]
 steps = 30
 validate_every = 10
 log_every = 5
-samples = 0
 [diagnose]
 every = 3
 """

@@ -22,25 +22,19 @@ from lamina.train.run_folder import RunFolder
 
 KILLS = 20
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 11))]  # 200 kills in the slow suite
+SMALL = Path(__file__).parents[1] / "small.toml"
 CONFIG = """
+extends = "{small}"
 [data]
 store = "{store}"
-max_tokens = 150
-oversize = "alone"
 [model]
-model_dim = 16
-feed_forward_dim = 32
-num_heads = 2
-num_layers = 2
 residual = "admin"
 [schedule]
 name = "constant"
-learning_rate = 1e-3
 [train]
 steps = 120
 save_every = 1
 validate_every = 0
-samples = 0
 threads = 1
 """
 
@@ -106,7 +100,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kills")
     sets = {"train": ["translation:60"], "valid": ["translation:6"], "test": ()}
     prepare(source_options("embedded-translation", ".", str(folder / "toy"), tokenizer={"size": 400}, **sets))
-    (folder / "small.toml").write_text(CONFIG.format(store=folder / "toy"))
+    (folder / "small.toml").write_text(CONFIG.format(small=SMALL, store=folder / "toy"))
     return folder / "small.toml"
 
 

@@ -24,25 +24,20 @@ from lamina.studies.worker import DIAGNOSED, read_cost
 from lamina.train.run_folder import RunFolder
 from processes import heed_interrupts, limit_files
 
+SMALL = Path(__file__).parents[1] / "small.toml"
 CONFIG = """
+extends = "{small}"
 [data]
 store = "{store}"
-max_tokens = 150
-oversize = "alone"
 [model]
-model_dim = 16
-feed_forward_dim = 32
-num_heads = 2
 num_layers = 1
 [schedule]
 name = "constant"
-learning_rate = 1e-3
 [train]
 steps = 4
 save_every = 2
 validate_every = 2
 log_every = 1
-samples = 0
 """
 TWO = Sharing(workers=2, threads=1)
 
@@ -52,7 +47,7 @@ def config(tmp_path: Path) -> Path:
     sets = {"train": ["translation:60"], "valid": ["translation:6"], "test": ()}
     prepare(source_options("embedded-translation", ".", str(tmp_path / "toy"), tokenizer={"size": 400}, **sets))
     file = tmp_path / "small.toml"
-    file.write_text(CONFIG.format(store=tmp_path / "toy"))
+    file.write_text(CONFIG.format(small=SMALL, store=tmp_path / "toy"))
     return file
 
 

@@ -21,6 +21,7 @@ from lamina.diagnose.results import Diagnosis
 from lamina.studies.calibration_score import Cell, Outcome, calibrate
 from lamina.studies.cells import make_cells
 from lamina.studies.compare import compare
+from lamina.studies.demo import CONFIG, DATA
 from lamina.studies.stories import read_stories
 from lamina.tasks import build_task
 
@@ -38,30 +39,7 @@ SCHEMES = (
 )
 DEPTHS = (3, 6, 12)
 RATES = (1e-3, 3e-3)
-DATA = "embedded-short-translation"
-CONFIG = """\
-task = "translation"
-
-[data]
-store = "{store}"
-max_tokens = 384
-oversize = "alone"
-
-[model]
-model_dim = 48
-feed_forward_dim = 96
-num_heads = 4
-dropout = 0.0
-
-[schedule]
-warmup_steps = {warmup}
-
-[train]
-steps = {steps}
-validate_every = {steps}
-save_every = 0
-samples = 0
-"""
+CHANGES = ("model.model_dim=48", "model.feed_forward_dim=96", "model.dropout=0", "train.samples=0")  # to the demo's
 
 
 def run_grid(
@@ -71,10 +49,11 @@ def run_grid(
     store = prepare(source_options(DATA, ".", str(folder / "data")))
     unigram = build_task("translation", store, {}).unigram_likelihood("valid")
     config = folder / "calibration.toml"
-    write_file(config, CONFIG.format(store=store.folder, steps=steps, warmup=max(1, steps // 4)).encode())
+    write_file(config, CONFIG.format(store=store.folder, steps=steps).encode())
+    lengths = [f"train.validate_every={steps}", f"schedule.warmup_steps={max(1, steps // 4)}"]
     outcomes, diagnoses = dict[Cell, Outcome](), dict[Cell, Diagnosis]()
     for rate in rates:
-        words = [f"schedule.learning_rate={rate}"]
+        words = [*CHANGES, *lengths, f"schedule.learning_rate={rate}"]
         cells = make_cells(config, words, SCHEMES, [str(depth) for depth in DEPTHS], seeds)
         paths = compare(cells, folder / f"rate-{rate:g}")
         for cell, story in zip(cells, read_stories(list(paths.values())), strict=True):
