@@ -58,6 +58,7 @@ def diagnose(
     batches: int = 4,
     depths: Sequence[int] = OUTPUT_DEPTHS,
     name: str | None = None,
+    rate: float | None = None,
     thresholds: VerdictOptions | None = None,
     progress: Progress = no_progress,
 ) -> Report:
@@ -72,12 +73,13 @@ def diagnose(
     seeds: how many models of a factory.
     depths: the numbers of layers at which the change of the output is measured, where a factory takes `num_layers`; the
         paper goes up to 100, of two sub-layers each, which takes its time.
+    rate: the highest learning rate at which Adam will train it, to hear whether that is too high.
     thresholds: from which numbers on a verdict warns, where they are not the usual ones.
 
     The module's gradients, modes and the random state are left as they were.
     """
     subject = subject_of(
-        module_or_factory, batch, loss, batches=batches, depths=depths, name=name, thresholds=thresholds
+        module_or_factory, batch, loss, batches=batches, depths=depths, name=name, rate=rate, thresholds=thresholds
     )
     return Report(examine(subject, seeds=seeds, progress=progress))
 

@@ -22,7 +22,7 @@ from small_models import Mixer
 
 X = torch.randn(8, 5, 16, generator=torch.Generator().manual_seed(1))
 RECORDED = {"gradient-by-layer", "gradient-along-stream", "gradient-at-norms", "stream-norms", "norm-jacobian"}
-RECORDED |= {"hidden-change", "cosine-of-layers", "layer-dependency"}
+RECORDED |= {"hidden-change", "cosine-of-layers", "layer-dependency", "gradient-when-moved"}
 OF_DEPTH = {"gradient-against-depth", "output-change"}
 OF_TRAINING = {"adam-conditioning", "matrix-updates"}
 TINY = ["model.num_layers=2", "model.model_dim=16", "model.feed_forward_dim=32", "model.num_heads=2"]
@@ -112,6 +112,16 @@ def test_a_batch_that_cannot_be_cut_leaves_a_note() -> None:
     assert not any("no spread" in note for note in cut.notes)
     assert any("one batch alone was looked at, so numbers have no spread" in note for note in whole.notes)
     assert all(not each.spread for measure in whole.measures for each in measure.measured)
+
+
+def test_the_rate_is_judged_where_it_is_given() -> None:
+    silent, told = (lamina.diagnose(encoder(), X, rate=rate) for rate in (None, 1e-3))
+    assert "rate" not in {each.kind for each in silent.verdicts}
+    (found,) = (each for each in told.verdicts if each.kind == "rate")
+    assert found.spread is not None
+    for bad in (0.0, -1e-3, float("nan")):
+        with pytest.raises(UserError, match="rate is the highest learning rate, above 0, not"):
+            lamina.diagnose(encoder(), X, rate=bad)
 
 
 @pytest.mark.parametrize("number", [0, -1])
@@ -223,6 +233,17 @@ def test_a_config_is_measured_at_its_start(place: Path) -> None:
 def test_a_config_has_its_own_thresholds(place: Path) -> None:
     (diagnosis,) = diagnose_all([str(place / "own.toml"), "diagnose.verdicts.vanishing_warning=1e6"], SMALL_EXTENT)
     assert {1e6} == {each.threshold for each in diagnosis.verdicts if each.kind == "vanishing"} - {0.1}
+
+
+def test_a_config_is_judged_at_its_highest_rate_if_adam_trains_it(place: Path) -> None:
+    def judged(*words: str) -> list[float]:
+        (diagnosis,) = diagnose_all([str(place / "own.toml"), *words], SMALL_EXTENT)
+        return sorted(each.value for each in diagnosis.verdicts if each.kind == "rate")
+
+    words = ["model.residual=post-ln", "model.num_layers=6"]
+    low, high = judged(*words, "schedule.learning_rate=1e-3"), judged(*words, "schedule.learning_rate=1e-2")
+    assert high == pytest.approx([value / 10 for value in low])
+    assert not judged(*words, "optimiser.name=sgd")
 
 
 def test_a_run_is_measured_at_its_start_and_at_a_checkpoint(place: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from lamina.diagnose.results import Diagnosis, Measure, Series
 from lamina.diagnose.thresholds import VerdictOptions
 from lamina.studies import calibration, calibration_score
-from lamina.studies.calibration_score import Cell, Outcome, calibrate, choose, failures, score
+from lamina.studies.calibration_score import Cell, Outcome, Signs, calibrate, choose, failures, library, score
 
 
 def outcome(nll: float | None) -> Outcome:
@@ -53,12 +53,40 @@ def test_scores_count_hits_misses_and_false_alarms() -> None:
 
 def test_thresholds_are_those_that_hit_most_and_stay_where_nothing_is_gained() -> None:
     cells = [Cell(str(number), 1, 1.0, 1) for number in range(4)]
-    shares = {cell: (share, 0.5) for cell, share in zip(cells, (0.01, 0.5, 0.6, 0.9), strict=True)}
-    vanishing, amplification = choose(shares, dict(zip(cells, (True, True, False, False), strict=True)), cells)
-    assert 0.5 < vanishing < 0.6
-    assert amplification == VerdictOptions().amplification_failure
-    kept, _ = choose(shares, dict(zip(cells, (True, False, False, False), strict=True)), cells)
-    assert kept == VerdictOptions().vanishing_failure
+    seen = {cell: Signs(share, 0.5, math.inf) for cell, share in zip(cells, (0.01, 0.5, 0.6, 0.9), strict=True)}
+    found = choose(seen, dict(zip(cells, (True, True, False, False), strict=True)), cells)
+    assert 0.5 < found.vanishing < 0.6
+    assert found[1:] == library()[1:]
+    kept = choose(seen, dict(zip(cells, (True, False, False, False), strict=True)), cells)
+    assert (
+        kept
+        == library()
+        == Signs(
+            VerdictOptions().vanishing_failure, VerdictOptions().amplification_failure, VerdictOptions().reach_failure
+        )
+    )
+
+
+def test_any_sign_is_enough_to_expect_failure() -> None:
+    fine, thresholds = Signs(0.5, 0.5, 100.0), Signs(0.1, 2.0, 40.0)
+    assert not fine.crosses(thresholds)
+    assert fine._replace(vanishing=0.1).crosses(thresholds)
+    assert fine._replace(amplification=2.0).crosses(thresholds)
+    assert fine._replace(reach=40.0).crosses(thresholds)
+
+
+def test_the_same_model_is_expected_to_fail_at_a_high_rate_only() -> None:
+    low, high = Cell("one", 6, 1e-3, 1), Cell("one", 6, 1e-2, 1)
+    better = [Cell("best", 6, rate, 1) for rate in (1e-3, 1e-2)]
+    curve = Series(label="decoder", x=(0.01, 0.1, 1.0), y=(1.0, 0.5, 0.01))
+    moved = Measure(key="gradient-when-moved", title="", formula="", source="", look_for="", measured=(curve,))
+    outcomes = {cell: outcome(3.0) for cell in (low, *better)} | {high: outcome(5.0)}
+    diagnoses = dict.fromkeys(better, diagnosis(0.8))
+    looked = Diagnosis(name="", model="", measures=(*diagnosis(0.8).measures, moved))
+    found = calibrate(outcomes, diagnoses | {low: looked, high: looked})
+    rows = {(row["scheme"], row["rate"]): row for row in found.rows}
+    assert rows["one", 1e-2]["reach"] == pytest.approx(rows["one", 1e-3]["reach"] / 10)
+    assert [rows["one", rate]["expected"] for rate in (1e-3, 1e-2)] == [False, True]
 
 
 def diagnosis(share: float) -> Diagnosis:
@@ -75,7 +103,7 @@ def test_hits_are_counted_on_the_other_half() -> None:
     first, second = ([cell for cell in cells if cell.half == half] for half in (0, 1))
     assert first
     assert second
-    assert 0.2 < found.vanishing < 0.8
+    assert 0.2 < found.thresholds.vanishing < 0.8
     assert (found.chosen_on.total, found.held_out.total) == (len(first), len(second))
     assert found.held_out.hits == len(second), "vanishing tells them apart"
     assert found.majority_held_out.hits == sum(not bad[cell] for cell in second)

@@ -69,6 +69,7 @@ def examine(subject: Subject, *, seeds: int = 5, progress: Progress = no_progres
             options=subject.thresholds,
             samples=found.concluded_samples(),
             scale=found.scale,
+            highest_rate=subject.rate,
         ),
         measures=tuple(measures),
         skipped=_unmeasured(measures, [*found.skipped, *untrained, *missing]),

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from lamina.diagnose import foreign, own
 from lamina.diagnose.layers import find_layers
-from lamina.diagnose.record import Record
+from lamina.diagnose.record import MatrixName, Record
 from lamina.errors import UserError
 
 Pass = Callable[[nn.Module], Tensor]
@@ -25,14 +25,17 @@ def record_pass(model: nn.Module, run: Pass) -> tuple[Record, list[str]]:
             loss = run(model)
             _check_loss(loss)
             torch.autograd.backward(loss)
-        gradients = {
-            matrix.name: matrix.of(_dense(matrix.parameter.grad))
-            for matrix in find_layers(model).matrices
-            if matrix.parameter.grad is not None
-        }
+        gradients = _gradients(model)
     if not recorder.stacks:
         raise UserError(f"nothing of {type(model).__name__} could be recorded: {'; '.join(recorder.notes)}")
     return Record(loss.item(), recorder.stacks, gradients), recorder.notes
+
+
+def gradients_of(model: nn.Module, run: Pass) -> dict[MatrixName, Tensor]:
+    """Of all weight matrices, whatever they are: they need not be finite."""
+    with _gradients_apart(model), torch.enable_grad():
+        torch.autograd.backward(run(model))
+        return _gradients(model)
 
 
 def recording(model: nn.Module) -> AbstractContextManager[own.Recorder]:
@@ -79,6 +82,14 @@ def _check_loss(loss: object) -> None:
         raise UserError("the loss does not depend on any parameter that is trained; was it computed without gradient?")
     if not math.isfinite(loss.item()):
         raise UserError(f"the loss is {loss.item()}, though all weights are finite: the model overflows on this batch")
+
+
+def _gradients(model: nn.Module) -> dict[MatrixName, Tensor]:
+    return {
+        matrix.name: matrix.of(_dense(matrix.parameter.grad))
+        for matrix in find_layers(model).matrices
+        if matrix.parameter.grad is not None
+    }
 
 
 def _dense(gradient: Tensor) -> Tensor:

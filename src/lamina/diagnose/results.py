@@ -83,7 +83,7 @@ class Skipped(Result):
 class Verdict(Result):
     """A plain sentence with its evidence."""
 
-    kind: Literal["vanishing", "collapse", "amplification", "conditioning", "overflow", "unstable"]
+    kind: Literal["vanishing", "rate", "collapse", "amplification", "conditioning", "overflow", "unstable"]
     severity: Literal["fine", "warning", "failure"]
     sentence: str
     """What was found, with number, threshold and layer."""

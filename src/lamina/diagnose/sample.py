@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 from torch import nn
 
@@ -17,6 +18,7 @@ from lamina.diagnose.measure import (
     average_all,
     gradient_by_layer,
     gradient_by_stream,
+    gradient_when_moved,
     take_all,
 )
 from lamina.diagnose.measure.expected_gradient import ExpectedGradient
@@ -77,12 +79,12 @@ class Sample:
         self.skipped += skipped
         self.notes += said
 
-    def look_by_stream(self, model: nn.Module, run: Pass) -> None:
-        """On the batch that was last looked at."""
+    def look_again(self, quantity: ModuleType, model: nn.Module, run: Pass) -> None:
+        """On the batch that was last looked at, with passes of the quantity's own."""
         try:
-            self.by_batch[-1].append(gradient_by_stream.take(model, run))
+            self.by_batch[-1].append(quantity.take(model, run))
         except NotMeasurable as reason:
-            self.skipped.append(Skipped(key=gradient_by_stream.MEASURE.key, reason=str(reason)))
+            self.skipped.append(Skipped(key=quantity.MEASURE.key, reason=str(reason)))
 
     def measures(self, without: int | None = None) -> tuple[list[Measure], list[Skipped]]:
         """Means over the batches, or over those of all parts but one; that of gradients comes before their norm."""
@@ -96,11 +98,12 @@ class Sample:
 
 
 def take_sample(model: nn.Module, passes: Sequence[Pass], *, parts: int = 1) -> Sample:
-    """Look at all batches. The split by stream takes passes of its own: where batches are no samples, on the first."""
+    """Look at all batches. Where they are no samples, what takes passes of its own is measured on the first."""
     sample = Sample(parts)
     several = any(len(stack.residual.streams) > 1 for _, stack in own_stacks(model))
     for number, run in enumerate(passes):
         sample.look(model, run)
-        if several and (parts > 1 or number == 0):
-            sample.look_by_stream(model, run)
+        if parts > 1 or number == 0:
+            for quantity in (gradient_when_moved, *([gradient_by_stream] if several else [])):
+                sample.look_again(quantity, model, run)
     return sample

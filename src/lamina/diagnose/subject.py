@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 import torch
@@ -36,6 +37,8 @@ class Subject:
     optimiser: Optimizer | None = None
     """Of a trained model, in the state in which training left it."""
     step: int | None = None
+    rate: float | None = None
+    """The highest at which Adam is to train it, where that is known."""
     thresholds: VerdictOptions | None = None
     """From which numbers on a verdict warns; the defaults if None."""
     notes: list[str] = field(default_factory=list)
@@ -44,6 +47,8 @@ class Subject:
     def __post_init__(self) -> None:
         if len(set(self.depths)) < 2 or min(self.depths) < 1:
             raise UserError(f"depths are at least two numbers of layers, from 1 up, not {self.depths}")
+        if self.rate is not None and not (isfinite(self.rate) and self.rate > 0):
+            raise UserError(f"rate is the highest learning rate, above 0, not {self.rate}")
 
     def build(self, seed: int) -> nn.Module:
         """The model of a seed, checked; the one there is, if there is one."""
@@ -62,6 +67,7 @@ def subject_of(
     depths: Sequence[int] = OUTPUT_DEPTHS,
     name: str | None = None,
     thresholds: VerdictOptions | None = None,
+    rate: float | None = None,
 ) -> Subject:
     """A module, or a function of a seed (and of `num_layers`, for measures against depth) that makes one."""
     if batches < 1:
@@ -79,6 +85,7 @@ def subject_of(
         factory=factory,
         any_depth=any_depth,
         depths=tuple(depths),
+        rate=rate,
         thresholds=thresholds,
         notes=notes,
     )

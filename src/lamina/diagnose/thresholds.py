@@ -22,6 +22,11 @@ class VerdictOptions(Options):
     decoders of post-LN below it."""
     vanishing_failure: Positive = 0.1
     """A layer with less than this share hardly learns, and the model is expected to fail. Calibrated."""
+    reach_warning: Positive = 80.0
+    """How many times the highest rate all weights can move before the gradient of a layer falls to
+    `vanishing_failure`: with less than this, a higher rate is risky."""
+    reach_failure: Positive = 40.0
+    """The same, below which training at that rate is expected to fail. Calibrated."""
     shrinking: Positive = 0.97
     """A kind of sub-layer that leaves less than this share of the gradient is named as the place where it is lost."""
     amplification_warning: Positive = 1.0

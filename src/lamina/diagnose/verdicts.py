@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from lamina.diagnose.measure.averaging import deviation
 from lamina.diagnose.results import Measure, Verdict
 from lamina.diagnose.thresholds import VerdictOptions
-from lamina.diagnose.verdict import amplification, collapse, conditioning, overflow, unstable, vanishing
+from lamina.diagnose.verdict import amplification, collapse, conditioning, overflow, rate, unstable, vanishing
 from lamina.diagnose.verdict.evidence import Evidence
 
-FAULTS = (unstable, vanishing, amplification, conditioning, collapse, overflow)
+FAULTS = (unstable, vanishing, rate, amplification, conditioning, collapse, overflow)
 ORDER = ("failure", "warning", "fine")
 
 
@@ -21,14 +21,16 @@ def judge(
     options: VerdictOptions | None = None,
     samples: Sequence[Sequence[Measure]] = (),
     scale: float = 1.0,
+    highest_rate: float | None = None,
 ) -> tuple[Verdict, ...]:
     """All verdicts that the measures allow, the worst first.
 
     schemes: those of the model's stacks, which are not suggested again.
+    highest_rate: at which Adam is to train it; without it nothing is said about the rate.
     samples: the same measures of single seeds or batches: their verdicts' values differ by the spread, times `scale`.
     """
     thresholds = options or VerdictOptions()
-    found, *others = (_numbered(each, schemes, thresholds) for each in (measures, *samples))
+    found, *others = (_numbered(Evidence(each, schemes, highest_rate), thresholds) for each in (measures, *samples))
     spread = [
         verdict.model_copy(update={"spread": _spread([other[key].value for other in others if key in other], scale)})
         for key, verdict in found.items()
@@ -36,11 +38,8 @@ def judge(
     return tuple(sorted(spread, key=lambda verdict: ORDER.index(verdict.severity)))
 
 
-def _numbered(
-    measures: Sequence[Measure], schemes: Sequence[str], options: VerdictOptions
-) -> dict[tuple[str, int], Verdict]:
+def _numbered(evidence: Evidence, options: VerdictOptions) -> dict[tuple[str, int], Verdict]:
     """By kind and number: every fault is judged once in each stack, in their order."""
-    evidence = Evidence(measures, schemes)
     return {
         (verdict.kind, number): verdict
         for fault in FAULTS

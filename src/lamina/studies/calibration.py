@@ -38,12 +38,12 @@ SCHEMES = (
     "depth-scaled",
 )
 DEPTHS = (3, 6, 12)
-RATES = (1e-3, 3e-3)
+RATES = (1e-3, 3e-3, 1e-2)
 CHANGES = ("model.model_dim=48", "model.feed_forward_dim=96", "model.dropout=0", "train.samples=0")  # to the demo's
 
 
 def run_grid(
-    folder: Path, *, rates: Sequence[float] = RATES, seeds: int = 1, steps: int = 300
+    folder: Path, *, rates: Sequence[float] = RATES, seeds: int = 1, steps: int = 200
 ) -> tuple[dict[Cell, Outcome], dict[Cell, Diagnosis]]:
     """Train what is not there yet; how every run ended, and how its model looked before."""
     store = prepare(source_options(DATA, ".", str(folder / "data")))
@@ -69,7 +69,7 @@ def run_grid(
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Calibrate the thresholds of the verdicts on a grid of small runs.")
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--rates", type=float, nargs="+", default=RATES)
     parser.add_argument("--seeds", type=int, default=1)
     given = parser.parse_args(words)

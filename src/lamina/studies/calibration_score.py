@@ -4,8 +4,8 @@ A run has **failed** if it ends less than a quarter as far below the unigram mod
 and rate; so has every run that ends above it. Where even the best has learnt next to nothing, depth and rate are left
 out: nothing was decided there.
 
-A model is **expected to fail** if a verdict about vanishing gradients or amplification, at its start, is a failure. The
-verdict does not know the rate.
+A model is **expected to fail** if a verdict about vanishing gradients, amplification or the rate, at its start, is a
+failure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from lamina.diagnose.results import Diagnosis, Verdict
 from lamina.diagnose.thresholds import VerdictOptions
@@ -102,12 +102,34 @@ def score(expected: Mapping[Cell, bool], failed: Mapping[Cell, bool], cells: Ite
     )
 
 
+class Signs(NamedTuple):
+    """What the verdicts found at a model's start, the worst of any stack; or the thresholds for these."""
+
+    vanishing: float
+    """The least share of the gradient that a layer has."""
+    amplification: float
+    reach: float
+    """How many times the rate the weights can move before the gradient vanishes."""
+
+    def crosses(self, thresholds: Signs) -> bool:
+        return (
+            self.vanishing <= thresholds.vanishing
+            or self.amplification >= thresholds.amplification
+            or self.reach <= thresholds.reach
+        )
+
+
+def library() -> Signs:
+    """The thresholds as they are."""
+    options = VerdictOptions()
+    return Signs(options.vanishing_failure, options.amplification_failure, options.reach_failure)
+
+
 @dataclass(frozen=True)
 class Calibration:
     """What was found."""
 
-    vanishing: float
-    amplification: float
+    thresholds: Signs
     chosen_on: Score
     """The half that the thresholds were set on."""
     held_out: Score
@@ -123,43 +145,41 @@ class Calibration:
     def markdown(self) -> str:
         lines = [
             "# Calibration of the verdicts\n",
-            f"Thresholds set on one half: a layer's share of the gradient below {self.vanishing:.3g}, or amplification "
-            f"above {self.amplification:.3g}.\n",
+            f"Thresholds set on one half: a layer's share of the gradient below {self.thresholds.vanishing:.3g}, "
+            f"amplification above {self.thresholds.amplification:.3g}, or room to move below "
+            f"{self.thresholds.reach:.3g} times the rate.\n",
             "| expectation | right |",
             "| --- | --- |",
             f"| those thresholds, on the half they were set on | {self.chosen_on} |",
             f"| the same, on the other half | {self.held_out} |",
             f"| the library's thresholds, on the other half | {self.defaults_held_out} |",
             f"| majority's guess, on the other half | {self.majority_held_out} |\n",
-            "| scheme | depth | rate | half | gradient | amplification | nats learnt | failed | expected |",
-            "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+            "| scheme | depth | rate | half | gradient | amplification | room ÷ rate | learnt | failed | expected |",
+            "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
         ]
         for row in self.rows:
             lines.append(
-                "| {scheme} | {depth} | {rate:g} | {half} | {vanishing:.3f} | {amplification:.2f} | {learnt:.2f} | "
-                "{failed} | {expected} |".format(**row)
+                "| {scheme} | {depth} | {rate:g} | {half} | {vanishing:.3f} | {amplification:.2f} | {reach:.3g} | "
+                "{learnt:.2f} | {failed} | {expected} |".format(**row)
             )
         return "\n".join(lines) + "\n"
 
 
 def calibrate(outcomes: Mapping[Cell, Outcome], diagnoses: Mapping[Cell, Diagnosis]) -> Calibration:
     failed = failures(outcomes)
-    evidence = {cell: worst(judge(diagnoses[cell].measures)) for cell in failed}
+    seen = {cell: worst(judge(diagnoses[cell].measures, highest_rate=cell.rate)) for cell in failed}
     halves = [[cell for cell in failed if cell.half == half] for half in (0, 1)]
-    vanishing, amplification = choose(evidence, failed, halves[0])
-    expected = expect(evidence, vanishing, amplification)
-    library = VerdictOptions()
-    by_library = expect(evidence, library.vanishing_failure, library.amplification_failure)
+    chosen = choose(seen, failed, halves[0])
+    expected, by_library = expect(seen, chosen), expect(seen, library())
     majority = 2 * sum(failed[cell] for cell in halves[0]) > len(halves[0])
     rows = [
         asdict(cell)
-        | {"half": cell.half, "vanishing": evidence[cell][0], "amplification": evidence[cell][1]}
+        | {"half": cell.half, **seen[cell]._asdict()}
         | {"learnt": outcomes[cell].learnt, "failed": failed[cell], "expected": expected[cell]}
         for cell in sorted(failed, key=lambda cell: (cell.scheme, cell.depth, cell.rate, cell.seed))
     ]
     return Calibration(
-        vanishing=vanishing,
-        amplification=amplification,
+        thresholds=chosen,
         chosen_on=score(expected, failed, halves[0]),
         held_out=score(expected, failed, halves[1]),
         defaults_held_out=score(by_library, failed, halves[1]),
@@ -168,30 +188,32 @@ def calibrate(outcomes: Mapping[Cell, Outcome], diagnoses: Mapping[Cell, Diagnos
     )
 
 
-def worst(verdicts: Sequence[Verdict]) -> tuple[float, float]:
-    """The least share of the gradient and the largest amplification of any stack."""
-    shares = [verdict.value for verdict in verdicts if verdict.kind == "vanishing"]
-    amplified = [verdict.value for verdict in verdicts if verdict.kind == "amplification"]
-    return min(shares, default=math.inf), max(amplified, default=0.0)
+def worst(verdicts: Sequence[Verdict]) -> Signs:
+    def values(kind: str) -> list[float]:
+        return [verdict.value for verdict in verdicts if verdict.kind == kind]
+
+    return Signs(
+        vanishing=min(values("vanishing"), default=math.inf),
+        amplification=max(values("amplification"), default=0.0),
+        reach=min(values("rate"), default=math.inf),
+    )
 
 
-def expect(evidence: Mapping[Cell, tuple[float, float]], vanishing: float, amplification: float) -> dict[Cell, bool]:
-    return {cell: share <= vanishing or amplified >= amplification for cell, (share, amplified) in evidence.items()}
+def expect(seen: Mapping[Cell, Signs], thresholds: Signs) -> dict[Cell, bool]:
+    return {cell: signs.crosses(thresholds) for cell, signs in seen.items()}
 
 
-def choose(
-    evidence: Mapping[Cell, tuple[float, float]], failed: Mapping[Cell, bool], cells: Sequence[Cell]
-) -> tuple[float, float]:
-    """The pair of thresholds with the most hits; among equals the one nearest to the library's, on a log scale."""
-    library = VerdictOptions()
-    near = library.vanishing_failure, library.amplification_failure
-    shares, amplified = (_between({evidence[cell][side] for cell in cells}, near[side]) for side in (0, 1))
+def choose(seen: Mapping[Cell, Signs], failed: Mapping[Cell, bool], cells: Sequence[Cell]) -> Signs:
+    """The thresholds with the most hits; among equals those nearest to the library's, on a log scale."""
+    near = library()
+    candidates = [_between({seen[cell][sign] for cell in cells}, near[sign]) for sign in range(len(near))]
+    known = [(seen[cell], failed[cell]) for cell in cells]
 
-    def worth(pair: tuple[float, float]) -> tuple[int, float]:
-        distance = sum(abs(math.log(one / other)) for one, other in zip(pair, near, strict=True))
-        return score(expect(evidence, *pair), failed, cells).hits, -distance
+    def worth(thresholds: Signs) -> tuple[int, float]:
+        distance = sum(abs(math.log(one / other)) for one, other in zip(thresholds, near, strict=True))
+        return sum(signs.crosses(thresholds) == truth for signs, truth in known), -distance
 
-    return max(product(shares, amplified), key=worth)
+    return max((Signs(*each) for each in product(*candidates)), key=worth)
 
 
 def _between(values: Iterable[float], default: float) -> list[float]:

@@ -141,6 +141,7 @@ def _start(name: str, config: RunConfig, folder: RunFolder, extent: Extent) -> S
         factory=factory,
         any_depth=extent.depths,
         depths=extent.output_depths,
+        rate=None if config.optimiser.name == "sgd" else config.schedule.learning_rate,
         thresholds=config.diagnose.verdicts,
     )
 

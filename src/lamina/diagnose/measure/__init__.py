@@ -3,7 +3,8 @@
 A quantity's file is its key with `_` for `-`. It holds `MEASURE`, the quantity before any number is known, and `take`,
 which measures one model from its records, one per mini-batch. Some also have `conclude`: what follows from the mean
 over seeds, such as slopes. Those that compare several models, or watch one in training, are called by name:
-`gradient_against_depth`, `output_change`, `gradient_by_stream`, `matrix_updates`, `adam_conditioning`.
+`gradient_against_depth`, `output_change`, `gradient_by_stream`, `gradient_when_moved`, `matrix_updates`,
+`adam_conditioning`.
 """
 
 from __future__ import annotations

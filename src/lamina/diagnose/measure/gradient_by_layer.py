@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -77,6 +78,31 @@ def norms_by_layer(gradients: Mapping[MatrixName, Tensor]) -> dict[tuple[str, st
     if not squares:
         raise NotMeasurable("no weight matrix belongs to a layer")
     return {key: {layer: layers[layer] ** 0.5 for layer in sorted(layers)} for key, layers in squares.items()}
+
+
+def over_kinds(norms: Mapping[tuple[str, str], Mapping[int, float]]) -> dict[str, dict[int, float]]:
+    """By stack and layer, the norm over all kinds of matrices."""
+    squares: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for (stack, _), layers in norms.items():
+        for layer, norm in layers.items():
+            squares[stack][layer] += norm**2
+    return {stack: {layer: layers[layer] ** 0.5 for layer in sorted(layers)} for stack, layers in squares.items()}
+
+
+class Weakest(NamedTuple):
+    """Of the layers below the last, the one with the smallest gradient."""
+
+    layer: int
+    last: int
+    share: float
+    """Its gradient ÷ that of the last."""
+
+
+def weakest(layers: Mapping[int, float]) -> Weakest:
+    """Of two layers or more, by number."""
+    last = max(layers)
+    layer = min((each for each in layers if each < last), key=lambda each: layers[each])
+    return Weakest(layer, last, layers[layer] / layers[last] if layers[last] else 0.0)
 
 
 def _theory(stack: str, placement: Placement | None, layers: Mapping[int, float]) -> Iterator[Series]:

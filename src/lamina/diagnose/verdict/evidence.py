@@ -14,11 +14,12 @@ Severity = Literal["fine", "warning", "failure"]
 
 
 class Evidence:
-    """The measures by key, and the schemes that the model has now."""
+    """The measures by key, the schemes that the model has now, and the highest rate at which it is to be trained."""
 
-    def __init__(self, measures: Sequence[Measure], schemes: Sequence[str]) -> None:
+    def __init__(self, measures: Sequence[Measure], schemes: Sequence[str], rate: float | None = None) -> None:
         self._by_key = {measure.key: measure for measure in measures}
         self.schemes = tuple(schemes)
+        self.rate = rate
 
     def get(self, key: str) -> Measure | None:
         return self._by_key.get(key)

@@ -9,21 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lamina.diagnose.measure.gradient_by_layer import Weakest, over_kinds, weakest
 from lamina.diagnose.results import Measure, Verdict
 from lamina.diagnose.thresholds import VerdictOptions
 from lamina.diagnose.verdict.evidence import Evidence, facts_ending, grade, number
 
 
 def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
-    measure = evidence.get("gradient-by-layer")
-    for stack, layers in gradients_by_layer(measure).items() if measure else ():
-        if len(layers) < 2:
-            continue
-        last = max(layers)
-        weakest = min((layer for layer in layers if layer < last), key=lambda layer: layers[layer])
-        share = layers[weakest] / layers[last] if layers[last] else 0.0
+    for stack, (layer, last, share) in weakest_layers(evidence).items():
         severity = grade(1 / share if share else float("inf"), *_inverse(options))
-        where = f"{stack} layer {weakest}"
+        where = f"{stack} layer {layer}"
         found = f"the gradient of {where} is {number(share)} of layer {last}'s"
         if severity == "fine":
             sentence, advice = f"{found}: no layer of the {stack} is left without gradient", ""
@@ -42,15 +37,20 @@ def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
         )
 
 
+def weakest_layers(evidence: Evidence) -> dict[str, Weakest]:
+    """By stack, where there are layers to compare."""
+    measure = evidence.get("gradient-by-layer")
+    layers = gradients_by_layer(measure) if measure else {}
+    return {stack: weakest(each) for stack, each in layers.items() if len(each) > 1}
+
+
 def gradients_by_layer(measure: Measure) -> dict[str, dict[int, float]]:
     """By stack and layer, the norm over all kinds of matrices. Labels are a stack's name and a kind."""
-    squares: dict[str, dict[int, float]] = {}
+    norms: dict[tuple[str, str], dict[int, float]] = {}
     for series in measure.measured:
-        stack = series.label.rpartition(" ")[0]
-        layers = squares.setdefault(stack, {})
-        for layer, norm in zip(series.x, series.y, strict=True):
-            layers[int(layer)] = layers.get(int(layer), 0.0) + norm**2
-    return {stack: {layer: layers[layer] ** 0.5 for layer in sorted(layers)} for stack, layers in squares.items()}
+        stack, _, kind = series.label.rpartition(" ")
+        norms[stack, kind] = {int(layer): norm for layer, norm in zip(series.x, series.y, strict=True)}
+    return over_kinds(norms)
 
 
 def _inverse(options: VerdictOptions) -> tuple[float, float]:

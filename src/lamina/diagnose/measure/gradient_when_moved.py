@@ -1,0 +1,70 @@
+"""What is left of the lowest layers' gradient when every weight has moved by the same amount, up or down at random.
+
+    min_l ‖∂L/∂W_l‖ ÷ ‖∂L/∂W_L‖  at  W + m·s,  s = ±1 at random, L the last layer of the stack
+
+Adam moves every weight by about its rate at each step, whatever the gradient, so m grows with the rate. A model may
+look well at its start and lose its gradient a little further on: where norms stand in the stream, larger weights make
+branches outweigh what they are added to, and every norm then passes less of the gradient on. Where the stream grows
+along with its branches, nothing is lost. It takes passes of its own, so it is measured on a model, not on a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import isfinite, nan
+
+import torch
+from torch import nn
+
+from lamina.diagnose.layers import find_layers
+from lamina.diagnose.measure.gradient_by_layer import norms_by_layer, over_kinds, weakest
+from lamina.diagnose.measure.output_change import random_signs
+from lamina.diagnose.measure.reading import NotMeasurable
+from lamina.diagnose.passes import Pass, gradients_of
+from lamina.diagnose.results import Measure, Series
+
+MOVES = (0.01, 0.03, 0.1, 0.3)
+MEASURE = Measure(
+    key="gradient-when-moved",
+    title="The gradient that is left when the weights have moved",
+    formula="min_l ‖∂L/∂W_l‖ ÷ ‖∂L/∂W_L‖ at W + m·s, s = ±1 at random",
+    source="not in the papers; calibrated with runs in docs/log.md",
+    look_for="A line that falls loses the gradient of its lowest layers once training has carried the weights so far. "
+    "Adam carries them the further, the higher its rate.",
+    x_label="how far every weight has moved, m",
+    y_label="share of the last layer's",
+    log_x=True,
+    log_y=True,
+)
+
+
+def take(model: nn.Module, run: Pass) -> Measure:
+    """The signs are drawn from the random state of the process. The weights are put back."""
+    weights = list(dict.fromkeys(each.parameter for each in find_layers(model).matrices))
+    signs = int(torch.randint(2**31, ()))
+    shares: dict[str, list[float]] = {}
+    with _put_back(weights):
+        for before, move in zip((0.0, *MOVES), MOVES, strict=False):
+            with torch.no_grad():
+                random_signs(signs, move - before)(model, weights)
+            for stack, layers in over_kinds(norms_by_layer(gradients_of(model, run))).items():
+                if len(layers) > 1:
+                    known = all(map(isfinite, layers.values()))
+                    shares.setdefault(stack, []).append(weakest(layers).share if known else nan)
+    if not shares:
+        raise NotMeasurable("no stack has two layers whose gradients could be compared")
+    return MEASURE.model_copy(
+        update={"measured": tuple(Series(label=stack, x=MOVES, y=tuple(each)) for stack, each in shares.items())}
+    )
+
+
+@contextmanager
+def _put_back(weights: Sequence[nn.Parameter]) -> Iterator[None]:
+    kept = [weight.detach().clone() for weight in weights]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for weight, old in zip(weights, kept, strict=True):
+                weight.copy_(old)
