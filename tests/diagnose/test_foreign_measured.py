@@ -17,7 +17,7 @@ from lamina.diagnose.results import Diagnosis
 from lamina.train.diagnosis import Extent, diagnose_all
 
 RECORDED = {"gradient-by-layer", "gradient-along-stream", "gradient-at-norms", "stream-norms", "norm-jacobian"}
-RECORDED |= {"hidden-change", "cosine-of-layers", "layer-dependency"}
+RECORDED |= {"hidden-change", "cosine-of-layers", "layer-dependency", "gradient-when-moved"}
 OF_DEPTH = {"gradient-against-depth", "output-change"}
 OF_TRAINING = {"matrix-updates", "adam-conditioning"}
 JUDGED = {"vanishing", "amplification", "collapse", "overflow"}
