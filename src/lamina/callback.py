@@ -15,7 +15,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from lamina.diagnose.look import FILE, Departure, read_looks, write_looks
+from lamina.diagnose.look import FILE, Trouble, read_looks, write_looks
 from lamina.diagnose.options import DiagnoseOptions
 from lamina.diagnosis import watch
 
@@ -31,7 +31,7 @@ class LaminaCallback:
         every: int = 100,
         *,
         options: DiagnoseOptions | None = None,
-        on_warning: Callable[[Departure], None] | None = None,
+        on_warning: Callable[[Trouble], None] | None = None,
     ) -> None:
         self.every, self.options, self.on_warning = every, options, on_warning
         self.watch: watch | None = None

@@ -64,8 +64,8 @@ def test_the_rate_decides() -> None:
     assert [each.severity for each in (high, close, low)] == ["failure", "warning", "fine"]
     assert high.value == pytest.approx(reach / 1.01)
     assert (high.threshold, close.threshold) == (reach, VerdictOptions().reach_warning)
-    assert "once all weights have moved by 0.10, 40 times the highest rate of 2.5·10⁻³, below 40" in high.sentence
-    assert high.advice.startswith("a rate below 2.5·10⁻³, or ")
+    assert "once all weights have moved by 0.10, 15 times the highest rate of 6.7·10⁻³, below 15" in high.sentence
+    assert high.advice.startswith("a rate below 6.7·10⁻³, or ")
     assert "post-ln" not in high.advice
     assert not low.advice
 
@@ -78,6 +78,11 @@ def test_no_room_at_all_and_all_the_room_there_is() -> None:
     (all_of_it,) = verdicts(curve(0.9, 0.9, 0.8, 0.9), 1.0)
     assert (all_of_it.severity, all_of_it.value) == ("fine", inf)
     assert "keeps more than 0.10 of the last one's gradient wherever the weights move" in all_of_it.sentence
+
+
+def test_nothing_is_said_where_there_was_no_gradient_to_lose() -> None:
+    assert not verdicts(curve(nan, nan), 1e-3)
+    assert not verdicts(curve(0.9, 0.9), 1e-3, start=nan)
 
 
 def test_nothing_is_said_without_a_rate() -> None:

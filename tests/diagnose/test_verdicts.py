@@ -124,8 +124,18 @@ def test_the_weakest_layer_is_named_wherever_it_is() -> None:
     (found,) = judge([measure("gradient-by-layer", measured=kinds)])
     assert found.where == "stack layer 2"
     assert found.value == pytest.approx((0.003**2 + 0.004**2) ** 0.5 / 2**0.5)
-    (dead,) = judge([measure("gradient-by-layer", measured=(line("stack outer", 0.0, 0.0),))])
-    assert dead.severity == "failure"
+
+
+def test_a_stack_without_any_gradient_may_be_closed_or_cut_off() -> None:
+    (found,) = judge([measure("gradient-by-layer", measured=(line("stack outer", 0.0, 0.0),))], highest_rate=1.0)
+    assert (found.severity, found.where) == ("warning", "stack")
+    assert "no gradient reaches the layers of the stack here" in found.sentence
+    assert "look at a checkpoint" in found.advice
+
+
+@pytest.mark.parametrize("scheme", ["re-zero", "re-zero-post-ln", "fixup"])
+def test_branches_that_start_at_zero_are_no_failure(scheme: str) -> None:
+    assert all(found.severity != "failure" for found in judge(measured(scheme, 6), schemes=[scheme]))
 
 
 def test_the_order_of_amplification_comes_from_models_of_several_depths() -> None:

@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 import lamina
 from lamina import UserError, residual
 from lamina.diagnose.band import Band, BandOptions
-from lamina.diagnose.look import Departure, Look, read_looks, write_looks
+from lamina.diagnose.look import Departure, Look, Vanished, read_looks, write_looks
 from lamina.diagnose.measure.adam_conditioning import Rule
 from lamina.diagnose.results import Diagnosis
 from lamina.diagnose.step_probe import StepSizes
@@ -297,6 +297,54 @@ def test_updates_that_leave_their_band_are_told_once_and_then_judged() -> None:
     assert verdict.advice
 
 
+def test_a_gradient_that_vanishes_is_told_once_and_then_judged() -> None:
+    model = small_model("pre-ln")
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    told: list[Any] = []
+    lowest = list(model.decoder.layers[0].parameters())
+    with Watch(model, optimizer, every=1, on_warning=told.append) as watch:
+        for step, _ in zip(range(1, 10), loop(model, optimizer), strict=False):
+            if step > 1 and watch.step < 6:  # of steps 1 to 5; the gradient of the step to come is there
+                assert bool(told) == (watch.step >= 3)
+            if 3 <= step <= 5:
+                for parameter in lowest:
+                    assert parameter.grad is not None
+                    parameter.grad *= 1e-4
+    (vanished,) = told
+    assert isinstance(vanished, Vanished)
+    assert (vanished.step, vanished.stack, vanished.layer, vanished.last) == (
+        3,
+        "decoder",
+        1,
+        len(model.decoder.layers),
+    )
+    assert "step 3: the gradient of decoder layer 1 is" in str(vanished)
+    diagnosis = watch.diagnosis()
+    assert [each.label for each in diagnosis["watched-weakest-layer"].measured] == ["encoder", "decoder"]
+    (judged,) = (each for each in diagnosis.verdicts if each.kind == "vanishing")
+    assert judged.severity == "warning"
+    assert judged.value == pytest.approx(vanished.share, rel=0.9)
+    assert "below 0.010 at 3 of 8 watched steps, first at step 3; it has come back since" in judged.sentence
+
+
+def test_a_watch_that_goes_on_does_not_tell_again_what_it_told() -> None:
+    def trained(history: list[Look], step: int, told: list[Any]) -> list[Look]:
+        model = small_model("pre-ln")
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+        with Watch(model, optimizer, every=1, step=step, history=history, on_warning=told.append) as watch:
+            for _, _ in zip(range(3), loop(model, optimizer), strict=False):
+                for parameter in model.decoder.layers[0].parameters():
+                    assert parameter.grad is not None
+                    parameter.grad *= 1e-4
+        return watch.history
+
+    first, second = list[Any](), list[Any]()
+    seen = trained([], 0, first)
+    longer = trained(seen, len(seen), second)
+    assert (len(first), len(second)) == (1, 0)
+    assert len(longer) == 2 * len(seen)
+
+
 def test_a_schedule_does_not_look_like_trouble() -> None:
     model = small_model("pre-ln")
     optimizer = adam(model)
@@ -330,7 +378,7 @@ def test_a_diagnosis_of_the_history_survives_its_file(tmp_path: Path) -> None:
     assert {grid.label for grid in updates.grids} == {"encoder", "decoder"}
     assert all(len(row) == 3 for grid in updates.grids for row in grid.values)
     assert diagnosis["watched-condition"].measured[0].y[0] > 0
-    assert {verdict.kind for verdict in diagnosis.verdicts} == {"unstable", "conditioning", "overflow"}
+    assert {verdict.kind for verdict in diagnosis.verdicts} == {"unstable", "vanishing", "conditioning", "overflow"}
     diagnosis.write(tmp_path / "watch.json")
     assert Diagnosis.read(tmp_path / "watch.json") == diagnosis
 
@@ -469,7 +517,7 @@ def test_a_loop_of_ones_own_ends_in_a_page(tmp_path: Path) -> None:
             optimizer.zero_grad()
     report = watch.report("mine")
     assert report.verdicts == watch.diagnosis().verdicts
-    assert {verdict.kind for verdict in report.verdicts} == {"unstable", "conditioning", "overflow"}
+    assert {verdict.kind for verdict in report.verdicts} == {"unstable", "vanishing", "conditioning", "overflow"}
     for ending in ("html", "md", "json"):
         report.save(tmp_path / f"watched.{ending}")
     page = unescape((tmp_path / "watched.html").read_text())

@@ -9,6 +9,7 @@ from statistics import median
 
 from lamina.diagnose.look import Look, distance
 from lamina.diagnose.measure import NotMeasurable, matrix_updates
+from lamina.diagnose.measure.gradient_by_layer import Weakest, over_kinds, weakest
 from lamina.diagnose.results import Diagnosis, Grid, Measure, Series, Skipped
 from lamina.diagnose.thresholds import VerdictOptions
 from lamina.diagnose.verdicts import judge
@@ -36,6 +37,17 @@ GRADIENTS = Measure(
     "that out. A kind or a layer that fades to nothing is no longer trained.",
     x_label="step",
     y_label="gradient norm",
+    log_y=True,
+)
+WEAKEST = Measure(
+    key="watched-weakest-layer",
+    title="The weakest layer's gradient over training",
+    formula="min_l ‖∂L/∂W_l‖ ÷ ‖∂L/∂W_L‖, L the last layer of the stack",
+    source="after Liu et al. 2020, figure 3",
+    look_for="A line that falls and stays down: the lower layers of this stack no longer learn. In the stack that the "
+    "loss is read from it comes before a loss that stays where it is.",
+    x_label="step",
+    y_label="share of the last layer's",
     log_y=True,
 )
 CONDITION = Measure(
@@ -83,6 +95,7 @@ def _measures(history: Sequence[Look], homes: Homes) -> Iterable[Measure]:
         update={"facts": _departures(history)}
     )
     yield _by_kind(GRADIENTS, history, [look.sizes.gradients for look in history], homes)
+    yield from _weakest(history, homes)
     yield from _attention(history, homes)
     conditions = [look.sizes.condition for look in history]
     if conditions[-1] is not None:
@@ -92,6 +105,22 @@ def _measures(history: Sequence[Look], homes: Homes) -> Iterable[Measure]:
     stacks = list(dict.fromkeys(stack for look in history for stack in look.streams.sizes))
     if stacks:
         yield _streams(history, stacks)
+
+
+def weakest_by_stack(look: Look, homes: Homes) -> dict[str, Weakest]:
+    """At one step, where a stack has layers to compare; those are counted from 0."""
+    layers = over_kinds(_by_layer(look.sizes.gradients, homes))
+    return {stack: weakest(each) for stack, each in layers.items() if len(each) > 1}
+
+
+def _weakest(history: Sequence[Look], homes: Homes) -> Iterable[Measure]:
+    found = [weakest_by_stack(look, homes) for look in history]
+    lines = [
+        _over_steps(stack, history, [each[stack].share if stack in each else nan for each in found])
+        for stack in dict.fromkeys(stack for each in found for stack in each)
+    ]
+    if lines:
+        yield WEAKEST.model_copy(update={"measured": tuple(lines)})
 
 
 def _departures(history: Sequence[Look]) -> dict[str, float]:
@@ -182,6 +211,7 @@ def _skipped(history: Sequence[Look], measured: set[str]) -> Iterable[Skipped]:
         return
     reasons = {
         matrix_updates.MEASURE.key: matrix_updates.UNRECOGNISED,
+        WEAKEST.key: "no stack has two layers whose gradients could be compared",
         CONDITION.key: history[-1].sizes.unconditioned,
         STREAMS.key: "no layer's output was seen, as when layers are compiled",
     }

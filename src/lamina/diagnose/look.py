@@ -39,6 +39,29 @@ class Departure:
         )
 
 
+@dataclass(frozen=True)
+class Vanished:
+    """A layer of the last stack that is left with hardly any gradient."""
+
+    step: int
+    stack: str
+    layer: int
+    """Counted from 1."""
+    last: int
+    share: float
+    """Its gradient ÷ that of the last layer."""
+
+    def __str__(self) -> str:
+        return (
+            f"step {self.step}: the gradient of {self.stack} layer {self.layer} is {self.share:.2g} of layer "
+            f"{self.last}'s: the lower layers have stopped learning, and the loss is likely to stay where it is. Lower "
+            "the learning rate, lengthen its warm-up, or choose a residual scheme that keeps the gradient"
+        )
+
+
+Trouble = Departure | Vanished
+
+
 class Look(Result):
     """One watched step."""
 

@@ -1,8 +1,8 @@
 """From which number on a verdict is a warning, or foretells failure. Each says where it comes from.
 
-What the papers derive decides only where it was also measured to hold. Two are calibrated on a grid of small runs
-(`lamina.studies.calibration`; results in docs/log.md): a model that they expect to fail mostly does, at the rates
-tried, but one that they find nothing wrong with may still fail at too high a rate.
+What the papers derive decides only where it was also measured to hold. Three are calibrated on a grid of small runs
+(`lamina.studies.calibration`; results in docs/log.md): on the half of it that had no part in setting them, every run
+that failed was expected to, and so were three that did not.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ class VerdictOptions(Options):
     decoders of post-LN below it."""
     vanishing_failure: Positive = 0.1
     """A layer with less than this share hardly learns, and the model is expected to fail. Calibrated."""
-    reach_warning: Positive = 80.0
+    vanished: Positive = 0.01
+    """The same while training, in the last stack: of the small runs that were watched, none that trained came below it,
+    and all that failed did."""
+    reach_warning: Positive = 40.0
     """How many times the highest rate all weights can move before the gradient of a layer falls to
-    `vanishing_failure`: with less than this, a higher rate is risky."""
-    reach_failure: Positive = 40.0
+    `vanishing_failure`: below this, runs on a harder language failed."""
+    reach_failure: Positive = 15.0
     """The same, below which training at that rate is expected to fail. Calibrated."""
     shrinking: Positive = 0.97
     """A kind of sub-layer that leaves less than this share of the gradient is named as the place where it is lost."""
@@ -33,8 +36,7 @@ class VerdictOptions(Options):
     """Σβᵢᵢ² ÷ Σ1/i over the sub-layers of a stack: how much an update shakes the output (Liu et al. 2020, Theorem 2),
     relative to branches that all count the same, the most that pre-LN can have (Corollary 1)."""
     amplification_failure: Positive = 1.87
-    """The same, from which on a run without a long warm-up is expected to fail. Calibrated at the rate 1e-3; at 3e-3
-    and above models from 1.4 on failed, too."""
+    """The same, from which on a run without a long warm-up is expected to fail. Calibrated."""
     collapse: Positive = 0.6
     """The last third of a stack changes its stream by less than this share of what the first third does: trained pre-LN
     lies below, post-LN and ResiDual above 0.8 (Xie et al. 2023, figure 2)."""

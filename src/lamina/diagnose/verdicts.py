@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from lamina.diagnose.measure.averaging import deviation
 from lamina.diagnose.results import Measure, Verdict
 from lamina.diagnose.thresholds import VerdictOptions
-from lamina.diagnose.verdict import amplification, collapse, conditioning, overflow, rate, unstable, vanishing
+from lamina.diagnose.verdict import amplification, collapse, conditioning, overflow, rate, unstable, vanished, vanishing
 from lamina.diagnose.verdict.evidence import Evidence
 
-FAULTS = (unstable, vanishing, rate, amplification, conditioning, collapse, overflow)
+FAULTS = (unstable, vanished, vanishing, rate, amplification, conditioning, collapse, overflow)
 ORDER = ("failure", "warning", "fine")
 
 
@@ -39,9 +39,9 @@ def judge(
 
 
 def _numbered(evidence: Evidence, options: VerdictOptions) -> dict[tuple[str, int], Verdict]:
-    """By kind and number: every fault is judged once in each stack, in their order."""
+    """By fault and number: every one is judged once in each stack, in their order."""
     return {
-        (verdict.kind, number): verdict
+        (fault.__name__, number): verdict
         for fault in FAULTS
         for number, verdict in enumerate(fault.judge(evidence, options))
     }

@@ -11,7 +11,8 @@ At every hundredth step of the optimiser, and at no other, it notes the norms of
 |W_{t+1} − W_t| ÷ |W_t|, by layer and kind of matrix, cross-attention's apart (Liu et al. 2020, figures 5 and 11), the
 condition κ of Adam's update (Xie et al. 2023, Theorem 3.2), and the size of the stream after every layer. Updates are
 compared with those before them, each divided by its learning rate, so that a schedule does not look like trouble: when
-they leave their band (see `band`), a warning says so; the loss may show it later, or never.
+they leave their band (see `band`), a warning says so; the loss may show it later, or never. So does one when the
+gradient of a lower layer of the last stack has vanished, which comes before a loss that stays where it is.
 
 Nothing is changed: weights end bit-identical with and without a watch. A watched step needs one more copy of the
 weights. Models under DDP or FSDP2 are watched as they are, in all processes alike. Not supported: FSDP1, and optimisers
@@ -33,9 +34,9 @@ from torch.utils.hooks import RemovableHandle
 
 from lamina.diagnose.band import Band
 from lamina.diagnose.cross_attention import set_apart
-from lamina.diagnose.history import diagnose_history
+from lamina.diagnose.history import diagnose_history, weakest_by_stack
 from lamina.diagnose.layers import find_layers, unwrap
-from lamina.diagnose.look import Departure, Look
+from lamina.diagnose.look import Departure, Look, Trouble, Vanished
 from lamina.diagnose.options import DiagnoseOptions
 from lamina.diagnose.results import Diagnosis
 from lamina.diagnose.step_probe import StepProbe, StepSizes, matrix_label
@@ -43,8 +44,8 @@ from lamina.diagnose.stream_probe import StreamProbe
 from lamina.errors import UserError
 
 
-def _warn(departure: Departure) -> None:
-    warnings.warn(str(departure), stacklevel=2)
+def _warn(trouble: Trouble) -> None:
+    warnings.warn(str(trouble), stacklevel=2)
 
 
 class Watch:
@@ -59,13 +60,13 @@ class Watch:
         step: int = 0,
         history: Sequence[Look] = (),
         options: DiagnoseOptions | None = None,
-        on_warning: Callable[[Departure], None] = _warn,
+        on_warning: Callable[[Trouble], None] = _warn,
     ) -> None:
         """
         every: steps of the optimiser between two looks; 0 never looks.
         step: how many steps were taken before, where training is resumed, …
         history: … and what was seen at them; see `look`.
-        on_warning: called when updates leave their band; Python's `warnings` by default.
+        on_warning: called when updates leave their band or a gradient vanishes; Python's `warnings` by default.
         """
         if every < 0:
             raise UserError(f"every is the number of steps between two looks, 0 for none, not {every}")
@@ -152,10 +153,23 @@ class Watch:
         }
         return {name: times for name, times in found.items() if times is not None}
 
+    def _vanished(self, look: Look) -> Vanished | None:
+        """Of the last stack, from which the loss is read."""
+        stacks = weakest_by_stack(look, self._homes)
+        if not stacks:
+            return None
+        stack, (layer, last, share) = list(stacks.items())[-1]
+        gone = share < self.options.verdicts.vanished
+        return Vanished(look.step, stack, layer + 1, last + 1, share) if gone else None
+
     def _note(self, look: Look) -> None:
-        """Warn when updates leave, not as long as they stay away."""
-        was_outside = bool(self.history) and bool(self.history[-1].outside)
+        """Warn when updates leave, or a gradient vanishes; not as long as they stay away."""
+        before = self.history[-1] if self.history else None
         self.history.append(look)
+        vanished = self._vanished(look)
+        if vanished is not None and (before is None or self._vanished(before) is None):
+            self.on_warning(vanished)
+        was_outside = before is not None and bool(before.outside)
         if look.outside and not was_outside:
             matrix, times = look.furthest
             self.on_warning(Departure(look.step, matrix, times, len(look.outside), len(look.sizes.updates)))

@@ -95,14 +95,14 @@ class Weakest(NamedTuple):
     layer: int
     last: int
     share: float
-    """Its gradient ÷ that of the last."""
+    """Its gradient ÷ that of the last; NaN where the last has none, as when branches start at zero."""
 
 
 def weakest(layers: Mapping[int, float]) -> Weakest:
     """Of two layers or more, by number."""
     last = max(layers)
     layer = min((each for each in layers if each < last), key=lambda each: layers[each])
-    return Weakest(layer, last, layers[layer] / layers[last] if layers[last] else 0.0)
+    return Weakest(layer, last, ratio(layers[layer], layers[last]))
 
 
 def _theory(stack: str, placement: Placement | None, layers: Mapping[int, float]) -> Iterator[Series]:

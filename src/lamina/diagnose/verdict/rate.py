@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from math import exp, inf, isfinite, log
+from math import exp, inf, isfinite, isnan, log
 
 from lamina.diagnose.results import Series, Verdict
 from lamina.diagnose.thresholds import VerdictOptions
@@ -25,6 +25,8 @@ def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
         return
     at_start = {stack: found.share for stack, found in weakest_layers(evidence).items()}
     for curve in measure.measured:
+        if isnan(at_start.get(curve.label, 1.0)) or isnan(curve.y[0]):
+            continue  # there was no gradient to lose
         room = room_to_move(curve, at_start.get(curve.label, 1.0), options.vanishing_failure)
         steps = room / evidence.rate
         severity = grade(1 / steps if steps else inf, 1 / options.reach_warning, 1 / options.reach_failure)

@@ -8,6 +8,7 @@ cross-attention, and so do we. A stack without cross-attention is not expected t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isnan
 
 from lamina.diagnose.measure.gradient_by_layer import Weakest, over_kinds, weakest
 from lamina.diagnose.results import Measure, Verdict
@@ -17,6 +18,9 @@ from lamina.diagnose.verdict.evidence import Evidence, facts_ending, grade, numb
 
 def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
     for stack, (layer, last, share) in weakest_layers(evidence).items():
+        if isnan(share):
+            yield _not_yet(stack)
+            continue
         severity = grade(1 / share if share else float("inf"), *_inverse(options))
         where = f"{stack} layer {layer}"
         found = f"the gradient of {where} is {number(share)} of layer {last}'s"
@@ -35,6 +39,19 @@ def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
             threshold=_crossed(share, options),
             where=where,
         )
+
+
+def _not_yet(stack: str) -> Verdict:
+    return Verdict(
+        kind="vanishing",
+        severity="warning",
+        sentence=f"no gradient reaches the layers of the {stack} here, as is right where branches start at zero: they "
+        "open with the first steps",
+        advice="look at a checkpoint: a stack that has none there either is cut off from the loss",
+        value=0.0,
+        threshold=0.0,
+        where=stack,
+    )
 
 
 def weakest_layers(evidence: Evidence) -> dict[str, Weakest]:
