@@ -25,6 +25,8 @@ NEEDS_TRAINING = (
     "it follows an optimiser at work, and needs training: lamina.watch(model, optimizer) around a loop of your own, "
     "or diagnose.every in a config"
 )
+MOVED = 2
+"""At so many seeds weights are moved; what that shows hardly differs between them, and it takes passes of its own."""
 ALONE: dict[Over, str] = {
     "seeds": "one seed alone was looked at: numbers have no spread",
     "batches": "one batch alone was looked at, so numbers have no spread: give a list of batches, or one whose tensors "
@@ -81,8 +83,9 @@ def _look(subject: Subject, seed: int) -> Findings:
     """At one model; when this returns, neither it nor its gradients are left."""
     model = subject.build(seed)
     torch.manual_seed(seed)  # dropout
-    parts = 1 if subject.factory is not None else min(len(subject.passes), PARTS)
-    return over_batches(take_sample(model, subject.passes, parts=parts))
+    if subject.factory is None:
+        return over_batches(take_sample(model, subject.passes, parts=min(len(subject.passes), PARTS)))
+    return over_batches(take_sample(model, subject.passes, moving=seed <= MOVED))
 
 
 def _of_training(subject: Subject) -> tuple[list[Measure], list[Skipped]]:

@@ -97,13 +97,18 @@ class Sample:
         return [expected, *means], skipped
 
 
-def take_sample(model: nn.Module, passes: Sequence[Pass], *, parts: int = 1) -> Sample:
-    """Look at all batches. Where they are no samples, what takes passes of its own is measured on the first."""
+def take_sample(model: nn.Module, passes: Sequence[Pass], *, parts: int = 1, moving: bool = True) -> Sample:
+    """Look at all batches. Where they are no samples, what takes passes of its own is measured on the first.
+
+    moving: whether to look at moved weights, too.
+    """
     sample = Sample(parts)
     several = any(len(stack.residual.streams) > 1 for _, stack in own_stacks(model))
     for number, run in enumerate(passes):
         sample.look(model, run)
         if parts > 1 or number == 0:
-            for quantity in (gradient_when_moved, *([gradient_by_stream] if several else [])):
-                sample.look_again(quantity, model, run)
+            if moving:
+                sample.look_again(gradient_when_moved, model, run)
+            if several:
+                sample.look_again(gradient_by_stream, model, run)
     return sample

@@ -15,11 +15,10 @@ from contextlib import contextmanager
 from math import isfinite, nan
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lamina.diagnose.layers import find_layers
 from lamina.diagnose.measure.gradient_by_layer import norms_by_layer, over_kinds, weakest
-from lamina.diagnose.measure.output_change import random_signs
 from lamina.diagnose.measure.reading import NotMeasurable
 from lamina.diagnose.passes import Pass, gradients_of
 from lamina.diagnose.results import Measure, Series
@@ -42,12 +41,13 @@ MEASURE = Measure(
 def take(model: nn.Module, run: Pass) -> Measure:
     """The signs are drawn from the random state of the process. The weights are put back."""
     weights = list(dict.fromkeys(each.parameter for each in find_layers(model).matrices))
-    signs = int(torch.randint(2**31, ()))
+    signs = [_random_signs(weight) for weight in weights]
     shares: dict[str, list[float]] = {}
     with _put_back(weights):
         for before, move in zip((0.0, *MOVES), MOVES, strict=False):
             with torch.no_grad():
-                random_signs(signs, move - before)(model, weights)
+                for weight, sign in zip(weights, signs, strict=True):
+                    weight.add_(sign, alpha=move - before)
             for stack, layers in over_kinds(norms_by_layer(gradients_of(model, run))).items():
                 if len(layers) > 1:
                     known = all(map(isfinite, layers.values()))
@@ -57,6 +57,11 @@ def take(model: nn.Module, run: Pass) -> Measure:
     return MEASURE.model_copy(
         update={"measured": tuple(Series(label=stack, x=MOVES, y=tuple(each)) for stack, each in shares.items())}
     )
+
+
+def _random_signs(weight: Tensor) -> Tensor:
+    """Drawn on the host: the same on every device."""
+    return torch.randint(0, 2, weight.shape, dtype=torch.int8).mul_(2).sub_(1).to(weight.device)
 
 
 @contextmanager
