@@ -26,10 +26,12 @@ class BandOptions(Options):
     least: int = Field(5, ge=3)
     """How many there must be before anything can lie outside."""
     width: float = Field(4.0, gt=0)
-    """How far its edge is from the median, in robust standard deviations. At four, small models that trained well never
-    left it, and one that was driven into divergence did."""
+    """How far its edge is from the median, in robust standard deviations."""
     factor: float = Field(1.5, gt=1)
     """How many times the median a size must be at least to count as outside."""
+    share: float = Field(0.2, gt=0, le=1)
+    """Of all matrices, how many must lie outside at once for a warning. In small runs that trained well up to a seventh
+    did; in those driven into divergence it was a third."""
 
 
 class Band:

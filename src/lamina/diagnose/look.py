@@ -69,7 +69,7 @@ class Look(Result):
     sizes: StepSizes
     streams: StreamSizes
     outside: dict[str, float] = {}
-    """The matrices whose update left its band, and how many times the usual it was."""
+    """The matrices whose update left its band, and how many times the usual it was; where enough did at once."""
 
     def values(self) -> dict[str, float]:
         """Flat, for a log: `update/decoder.3.query`, `stream/decoder.3` and so on, layers counted from 1."""

@@ -25,6 +25,7 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from math import isfinite
 from types import TracebackType
 from typing import Any, Self
 
@@ -145,13 +146,15 @@ class Watch:
         self._prepare()
 
     def _outside(self, sizes: StepSizes) -> dict[str, float]:
-        """Every update at its rate, against those before it."""
+        """Every update at its rate, against those before it; none, where only a few have left."""
         found = {
             name: self._bands[name].follow(update / sizes.rates[name])
             for name, update in sizes.updates.items()
             if sizes.rates[name]
         }
-        return {name: times for name, times in found.items() if times is not None}
+        left = {name: times for name, times in found.items() if times is not None}
+        broken = not all(map(isfinite, left.values()))
+        return left if broken or len(left) >= self.options.band.share * len(found) else {}
 
     def _vanished(self, look: Look) -> Vanished | None:
         """Of the last stack, from which the loss is read."""
