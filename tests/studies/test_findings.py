@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
-from lamina.diagnose.results import Diagnosis, Measure
+from lamina.diagnose.results import Diagnosis, Measure, Verdict
 from lamina.report.comparison import RunStory
 from lamina.studies.findings import best_run, findings
 from lamina.studies.stories import LOSS
@@ -27,6 +28,23 @@ def test_who_fails_why_and_what_to_use() -> None:
     assert "b2t 1.50, pre-ln 1.80" in who
     assert "0.031 of the last layer's in post-ln, and 0.9 in b2t" in why
     assert what == "Best here: b2t, validation loss 1.50, at 1.00 times the time of the fastest."
+
+
+def test_what_the_verdicts_expected_is_told_whether_it_came_or_not() -> None:
+    def expecting(run: RunStory, severity: Literal["warning", "failure"]) -> RunStory:
+        assert run.start is not None
+        found = Verdict(kind="rate", severity=severity, sentence="", value=1.0, threshold=1.0)
+        return replace(run, start=run.start.model_copy(update={"verdicts": (found,)}))
+
+    post, b2t, pre = RUNS
+    assert findings(RUNS)[1].endswith("; no verdict expected a failure.")
+    assert findings([expecting(post, "warning"), b2t, pre])[1].endswith("; no verdict expected a failure.")
+    one = [expecting(post, "failure"), b2t, pre]
+    assert findings(one)[1].endswith("; the verdicts expected post-ln to fail, and no other.")
+    wrong = [post, expecting(b2t, "failure"), pre]
+    assert findings(wrong)[1].endswith("; the verdicts expected b2t to fail, and no other.")
+    all_of_them = [expecting(run, "failure") for run in RUNS]
+    assert findings(all_of_them)[1].endswith("; the verdicts expected b2t, pre-ln, post-ln to fail.")
 
 
 def test_doctored_runs_change_the_verdict() -> None:

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 
 from lamina.diagnose.results import Diagnosis, Measure
 
-SHOWN = {"gradient-by-layer": " outer", "gradient-along-stream": "", "layer-dependency": "", "cosine-of-layers": ""}
+SHOWN = {
+    "gradient-by-layer": " outer",
+    "gradient-along-stream": "",
+    "gradient-when-moved": "",
+    "layer-dependency": "",
+    "cosine-of-layers": "",
+}
 """What is worth a picture here, and the ending of its lines that are; a page of its own has the rest of a diagnosis."""
 PARTS = ("measured", "theory", "grids")
 NUMBERS = ("facts", "fact_spreads")

@@ -54,6 +54,12 @@ class Outcome:
             shares += [value for name, value in facts.items() if name.endswith(SHARE)][-1:]
         return statistics.fmean(shares) if shares else None
 
+    @property
+    def was_expected_to_fail(self) -> bool:
+        """By a verdict before training, at any of its seeds."""
+        verdicts = [verdict for run in self.runs if run.start is not None for verdict in run.start.verdicts]
+        return any(verdict.severity == "failure" for verdict in verdicts)
+
 
 def findings(runs: Sequence[RunStory]) -> list[str]:
     """At most three sentences; fewer where the runs do not tell."""
@@ -105,15 +111,23 @@ def _state(outcome: Outcome) -> str:
 
 
 def _why(ranked: Sequence[Outcome]) -> str:
-    """What the gradient looked like before training, worst scheme against best."""
+    """What the gradient looked like before training, worst scheme against best, and what the verdicts said then."""
     kept = [(each.scheme, share) for each in ranked if (share := each.gradient_share) is not None]
     if len(kept) < 2:
         return ""
     (best, high), (worst, low) = kept[0], kept[-1]
     return (
         f"Before the first step, the gradient of the first layer's last matrix is {low:.2g} of the last "
-        f"layer's in {worst}, and {high:.2g} in {best}."
+        f"layer's in {worst}, and {high:.2g} in {best}; {_expectation(ranked)}."
     )
+
+
+def _expectation(ranked: Sequence[Outcome]) -> str:
+    doubtful = [each.scheme for each in ranked if each.was_expected_to_fail]
+    if not doubtful:
+        return "no verdict expected a failure"
+    others = ", and no other" if len(doubtful) < len(ranked) else ""
+    return f"the verdicts expected {', '.join(doubtful)} to fail{others}"
 
 
 def _what_to_use(ranked: Sequence[Outcome]) -> str:
