@@ -76,7 +76,7 @@ def diagnose(
     rate: the highest learning rate at which Adam will train it, to hear whether that is too high.
     thresholds: from which numbers on a verdict warns, where they are not the usual ones.
 
-    The module's gradients, modes and the random state are left as they were.
+    The module's weights, gradients, buffers and modes are left as they were, and so is the random state.
     """
     subject = subject_of(
         module_or_factory, batch, loss, batches=batches, depths=depths, name=name, rate=rate, thresholds=thresholds

@@ -114,6 +114,22 @@ def test_a_batch_that_cannot_be_cut_leaves_a_note() -> None:
     assert all(not each.spread for measure in whole.measures for each in measure.measured)
 
 
+def test_buffers_are_left_as_they_were() -> None:
+    class Averaging(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.norm = encoder(), nn.BatchNorm1d(16)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.norm(self.body(x).flatten(0, 1))
+
+    model = Averaging().train()
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    assert before
+    lamina.diagnose(model, X)
+    assert all(torch.equal(buffer, before[name]) for name, buffer in model.named_buffers())
+
+
 def test_the_rate_is_judged_where_it_is_given() -> None:
     silent, told = (lamina.diagnose(encoder(), X, rate=rate) for rate in (None, 1e-3))
     assert "rate" not in {each.kind for each in silent.verdicts}

@@ -20,7 +20,7 @@ Pass = Callable[[nn.Module], Tensor]
 
 def record_pass(model: nn.Module, run: Pass) -> tuple[Record, list[str]]:
     """What `run` looks like from inside, and what a reader should know about how it was seen."""
-    with _gradients_apart(model):
+    with _left_alone(model):
         with recording(model) as recorder:
             loss = run(model)
             _check_loss(loss)
@@ -33,7 +33,7 @@ def record_pass(model: nn.Module, run: Pass) -> tuple[Record, list[str]]:
 
 def gradients_of(model: nn.Module, run: Pass) -> dict[MatrixName, Tensor]:
     """Of all weight matrices, whatever they are: they need not be finite."""
-    with _gradients_apart(model), torch.enable_grad():
+    with _left_alone(model), torch.enable_grad():
         torch.autograd.backward(run(model))
         return _gradients(model)
 
@@ -97,13 +97,18 @@ def _dense(gradient: Tensor) -> Tensor:
 
 
 @contextmanager
-def _gradients_apart(model: nn.Module) -> Iterator[None]:
-    """The user's own gradients are put back; those of the pass live on in the record alone, without a copy."""
-    before = {parameter: parameter.grad for parameter in model.parameters()}
-    for parameter in before:
+def _left_alone(model: nn.Module) -> Iterator[None]:
+    """The user's own gradients are put back, and buffers, such as running means; the gradients of the pass live on in
+    the record alone, without a copy."""
+    gradients = {parameter: parameter.grad for parameter in model.parameters()}
+    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    for parameter in gradients:
         parameter.grad = None
     try:
         yield
     finally:
-        for parameter, gradient in before.items():
+        for parameter, gradient in gradients.items():
             parameter.grad = gradient
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)

@@ -60,6 +60,35 @@ def test_weights_and_gradients_are_left_as_they_were() -> None:
         assert parameter.grad is before[name][1]
 
 
+def test_frozen_weights_stay_where_they_are() -> None:
+    model = encoder(3)
+    frozen = model.layers[0].linear1.weight
+    frozen.requires_grad_(False)
+    before, seen = frozen.clone(), list[bool]()
+
+    def looking(model: nn.Module) -> Tensor:
+        seen.append(torch.equal(frozen, before))
+        return run(model)
+
+    gradient_when_moved.take(model, looking)
+    assert seen == [True] * len(MOVES)
+
+
+def test_a_layer_that_is_dropped_now_and_then_leaves_a_gap() -> None:
+    model, passes = encoder(2), list[int]()
+
+    def dropping(model: nn.Module) -> Tensor:
+        passes.append(len(passes))
+        layers = list(model.layers) if len(passes) != 2 else [model.layers[1]]  # type: ignore[arg-type]
+        x = X
+        for layer in layers:
+            x = layer(x)
+        return x[..., 0].square().mean()
+
+    (line,) = gradient_when_moved.take(model, dropping).measured
+    assert [share == share for share in line.y] == [True, False, True, True]
+
+
 def test_weights_are_put_back_after_a_failure() -> None:
     model = encoder(2)
     before = [each.detach().clone() for each in model.parameters()]

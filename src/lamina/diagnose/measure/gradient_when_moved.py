@@ -1,4 +1,4 @@
-"""What is left of the lowest layers' gradient when every weight has moved by the same amount, up or down at random.
+"""What is left of the lowest layers' gradient when every trained weight has moved equally far, up or down at random.
 
     min_l ‖∂L/∂W_l‖ ÷ ‖∂L/∂W_L‖  at  W + m·s,  s = ±1 at random, L the last layer of the stack
 
@@ -10,7 +10,7 @@ along with its branches, nothing is lost. It takes passes of its own, so it is m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import isfinite, nan
 
@@ -40,23 +40,26 @@ MEASURE = Measure(
 
 def take(model: nn.Module, run: Pass) -> Measure:
     """The signs are drawn from the random state of the process. The weights are put back."""
-    weights = list(dict.fromkeys(each.parameter for each in find_layers(model).matrices))
+    matrices = find_layers(model).matrices
+    weights = list(dict.fromkeys(each.parameter for each in matrices if each.parameter.requires_grad))
     signs = [_random_signs(weight) for weight in weights]
-    shares: dict[str, list[float]] = {}
+    found = []
     with _put_back(weights):
         for before, move in zip((0.0, *MOVES), MOVES, strict=False):
             with torch.no_grad():
                 for weight, sign in zip(weights, signs, strict=True):
                     weight.add_(sign, alpha=move - before)
-            for stack, layers in over_kinds(norms_by_layer(gradients_of(model, run))).items():
-                if len(layers) > 1:
-                    known = all(map(isfinite, layers.values()))
-                    shares.setdefault(stack, []).append(weakest(layers).share if known else nan)
-    if not shares:
+            found.append(over_kinds(norms_by_layer(gradients_of(model, run))))
+    stacks = dict.fromkeys(stack for each in found for stack, layers in each.items() if len(layers) > 1)
+    if not stacks:
         raise NotMeasurable("no stack has two layers whose gradients could be compared")
-    return MEASURE.model_copy(
-        update={"measured": tuple(Series(label=stack, x=MOVES, y=tuple(each)) for stack, each in shares.items())}
-    )
+    lines = (Series(label=stack, x=MOVES, y=tuple(_share(each.get(stack, {})) for each in found)) for stack in stacks)
+    return MEASURE.model_copy(update={"measured": tuple(lines)})
+
+
+def _share(layers: Mapping[int, float]) -> float:
+    """Of the weakest layer; NaN where there is nothing to compare, or numbers are not finite any more."""
+    return weakest(layers).share if len(layers) > 1 and all(map(isfinite, layers.values())) else nan
 
 
 def _random_signs(weight: Tensor) -> Tensor:

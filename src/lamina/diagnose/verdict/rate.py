@@ -28,13 +28,13 @@ def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
         if isnan(at_start.get(curve.label, 1.0)) or isnan(curve.y[0]):
             continue  # there was no gradient to lose
         room = room_to_move(curve, at_start.get(curve.label, 1.0), options.vanishing_failure)
-        steps = room / evidence.rate
-        severity = grade(1 / steps if steps else inf, 1 / options.reach_warning, 1 / options.reach_failure)
+        times = room / evidence.rate
+        severity = grade(1 / times if times else inf, 1 / options.reach_warning, 1 / options.reach_failure)
         threshold = options.reach_failure if severity == "failure" else options.reach_warning
         found = f"the weakest layer of the {curve.label} {_when(room, max(curve.x), options)}"
         advice = ""
         if 0 < room < inf:
-            found += f", {number(steps)} times the highest rate of {number(evidence.rate)}"
+            found += f", {number(times)} times the highest rate of {number(evidence.rate)}"
         if severity != "fine":
             found += f", below {number(threshold)}: training is likely to carry them there" if room else ""
             lower = f"a rate below {number(room / options.reach_failure)}, or " if room else ""
@@ -44,7 +44,7 @@ def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
             severity=severity,
             sentence=found,
             advice=advice,
-            value=steps,
+            value=times,
             threshold=threshold,
             where=curve.label,
         )
