@@ -4,7 +4,7 @@ For each rate there is a comparison of small models on the embedded language of 
 stopped goes on where it was. Each run is diagnosed before its first step. `calibration_score` sets the thresholds on
 one half of the cells and counts hits on the other.
 
-    python -m lamina.studies.calibration --folder runs/calibration
+    python -m lamina.studies.calibration
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def run_grid(
 
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Calibrate the thresholds of the verdicts on a grid of small runs.")
-    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, default=Path("runs/calibration"))
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--rates", type=float, nargs="+", default=RATES)
     parser.add_argument("--seeds", type=int, default=1)
