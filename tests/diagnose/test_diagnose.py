@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -123,18 +124,45 @@ def test_buffers_are_left_as_they_were() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.norm(self.body(x).flatten(0, 1))
 
-    model = Averaging().train()
+    class Rebinding(Averaging):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(16))
+            self.register_buffer("shared", torch.ones(1, 1).expand(4, 4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.mean = 0.9 * self.mean + 0.1 * x.mean((0, 1)).detach()
+            return super().forward(x)
+
+    model = Rebinding().train()
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
     assert before
     lamina.diagnose(model, X)
     assert all(torch.equal(buffer, before[name]) for name, buffer in model.named_buffers())
 
 
+def test_a_guard_in_the_loss_is_no_end_of_the_diagnosis() -> None:
+    """The model is well; it is our moves that the guard does not like."""
+    model = encoder().eval()
+    usual = model(X).abs().max().item()
+
+    def guarded(output: torch.Tensor) -> torch.Tensor:
+        if output.abs().max() > usual + 1e-3:
+            raise FloatingPointError("loss exploded")
+        return output[..., 0].square().mean()
+
+    report = lamina.diagnose(model, X, guarded, batches=1, rate=1e-3)
+    with pytest.raises(UserError, match=r"with all weights moved by .* it raised FloatingPointError: loss exploded"):
+        report["gradient-when-moved"]
+    assert report["gradient-by-layer"]
+
+
 def test_the_rate_is_judged_where_it_is_given() -> None:
     silent, told = (lamina.diagnose(encoder(), X, rate=rate) for rate in (None, 1e-3))
     assert "rate" not in {each.kind for each in silent.verdicts}
     (found,) = (each for each in told.verdicts if each.kind == "rate")
-    assert found.spread is not None
+    assert found.spread is not None, "over batches"
+    assert found.where == "stack"
     for bad in (0.0, -1e-3, float("nan")):
         with pytest.raises(UserError, match="rate is the highest learning rate, above 0, not"):
             lamina.diagnose(encoder(), X, rate=bad)
@@ -258,6 +286,7 @@ def test_a_config_is_judged_at_its_highest_rate_if_adam_trains_it(place: Path) -
 
     words = ["model.residual=post-ln", "model.num_layers=6"]
     low, high = judged(*words, "schedule.learning_rate=1e-3"), judged(*words, "schedule.learning_rate=1e-2")
+    assert any(map(math.isfinite, low))
     assert high == pytest.approx([value / 10 for value in low])
     assert not judged(*words, "optimiser.name=sgd")
 

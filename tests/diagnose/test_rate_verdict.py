@@ -21,26 +21,26 @@ def curve(*shares: float) -> Series:
 
 
 def verdicts(shares: Series, rate: float | None, start: float = 0.9) -> list[Verdict]:
-    def measure(key: str, line: Series) -> Measure:
-        return Measure(key=key, title="", formula="", source="", look_for="", measured=(line,))
-
-    at_start = Series(label="decoder outer", x=(1, 2), y=(start, 1.0))
-    measures = [measure("gradient-by-layer", at_start), measure("gradient-when-moved", shares)]
-    return [each for each in judge(measures, schemes=["post-ln"], highest_rate=rate) if each.kind == "rate"]
+    facts = {"decoder at the start": start}
+    measure = Measure(
+        key="gradient-when-moved", title="", formula="", source="", look_for="", measured=(shares,), facts=facts
+    )
+    return [each for each in judge([measure], schemes=["post-ln"], highest_rate=rate) if each.kind == "rate"]
 
 
 def test_where_the_curve_falls_to_the_threshold() -> None:
-    assert room_to_move(curve(0.8, 0.4, 0.1, 0.0), 0.9, 0.1) == pytest.approx(0.1)
-    assert room_to_move(curve(0.8, 0.4, 0.2, 0.05), 0.9, 0.1) == pytest.approx(0.1 * 3**0.5), "halfway in logarithms"
-    assert room_to_move(curve(0.01, 0.0), 1.0, 0.1) == pytest.approx(0.005), "from the start on a straight line"
-    assert room_to_move(curve(0.8, 0.4, 0.2, 0.11), 0.9, 0.1) == inf
-    assert room_to_move(curve(0.8, 0.4), 0.05, 0.1) == 0, "there is none to begin with"
-    assert room_to_move(curve(0.8, nan, 0.01), 0.9, 0.1) == inf, "nobody knows"
+    falling, steep = curve(0.8, 0.4, 0.1, 0.0), curve(0.8, 0.4, 0.2, 0.05)
+    assert room_to_move(falling, 0.9, 0.1) == (pytest.approx(0.1), "vanishes")
+    assert room_to_move(steep, 0.9, 0.1) == (pytest.approx(0.1 * 3**0.5), "vanishes"), "halfway in logarithms"
+    assert room_to_move(curve(0.01, 0.0), 1.0, 0.1) == (pytest.approx(0.005), "vanishes"), "straight from the start"
+    assert room_to_move(curve(0.8, 0.4, 0.2, 0.11), 0.9, 0.1) == (0.3, "unknown")
+    assert room_to_move(curve(0.8, inf, inf), 0.9, 0.1) == (0.03, "explodes")
+    assert room_to_move(curve(0.8, nan, 0.01), 0.9, 0.1) == (0.01, "unknown")
 
 
 @given(
     shares=st.lists(st.floats(0, 1), min_size=1, max_size=4),
-    start=st.floats(0.01, 1),
+    start=st.floats(0.6, 1),
     thresholds=st.tuples(st.floats(0.001, 0.5), st.floats(0.001, 0.5)),
 )
 def test_the_higher_the_threshold_the_less_room(
@@ -48,41 +48,52 @@ def test_the_higher_the_threshold_the_less_room(
 ) -> None:
     low, high = sorted(thresholds)
     line = curve(*shares)
-    assert 0 <= room_to_move(line, start, high) <= room_to_move(line, start, low) * (1 + 1e-9)
-    room = room_to_move(line, start, low)
-    if 0 < room < inf:
+    nearer, further = room_to_move(line, start, high), room_to_move(line, start, low)
+    assert 0 <= nearer.moved <= further.moved * (1 + 1e-9)
+    if further.end == "vanishes":
         below = [move for move, share in zip(line.x, line.y, strict=True) if share <= low]
-        assert room <= below[0] * (1 + 1e-9), "it does not lie behind the first place that is known to be too far"
+        assert further.moved <= below[0] * (1 + 1e-9), "not behind the first place that is known to be too far"
 
 
 def test_the_rate_decides() -> None:
-    room, reach = 0.1, VerdictOptions().reach_failure
+    room, options = 0.1, VerdictOptions()
     falling = curve(0.8, 0.4, 0.1, 0.0)
-    (high,) = verdicts(falling, 1.01 * room / reach)
-    (close,) = verdicts(falling, 0.9 * room / reach)
-    (low,) = verdicts(falling, 0.1 * room / reach)
+    (high,) = verdicts(falling, 2 * room / options.reach_failure)
+    (close,) = verdicts(falling, 0.9 * room / options.reach_failure)
+    (low,) = verdicts(falling, 0.1 * room / options.reach_failure)
     assert [each.severity for each in (high, close, low)] == ["failure", "warning", "fine"]
-    assert high.value == pytest.approx(reach / 1.01)
-    assert (high.threshold, close.threshold) == (reach, VerdictOptions().reach_warning)
-    assert "once all weights have moved by 0.10, 15 times the highest rate of 6.7·10⁻³, below 15" in high.sentence
-    assert high.advice.startswith("a rate below 6.7·10⁻³, or ")
-    assert "post-ln" not in high.advice
+    assert high.value == pytest.approx(options.reach_failure / 2)
+    assert (high.threshold, close.threshold) == (options.reach_failure, options.reach_warning)
+    assert "all weights have moved by 0.10, 7.5 times the highest rate of 0.013: below 15, training" in high.sentence
+    assert high.advice == "take a rate below 6.7·10⁻³; or pre-ln or resi-dual, which keep it"
+    assert "16.7 times the highest rate of 6.0·10⁻³: below 40, where training failed on a harder task" in close.sentence
+    assert close.advice.startswith("take a rate below 2.5·10⁻³"), "one that would leave no warning"
+    assert low.sentence.endswith("150 times the highest rate of 6.7·10⁻⁴: far enough")
     assert not low.advice
 
 
-def test_no_room_at_all_and_all_the_room_there_is() -> None:
-    (none,) = verdicts(curve(0.1, 0.01), 1e-4, start=0.05)
-    assert (none.severity, none.value) == ("failure", 0.0)
-    assert none.sentence.endswith("from the start")
-    assert "a rate below" not in none.advice, "none would help"
-    (all_of_it,) = verdicts(curve(0.9, 0.9, 0.8, 0.9), 1.0)
-    assert (all_of_it.severity, all_of_it.value) == ("fine", inf)
-    assert "keeps more than 0.10 of the last one's gradient wherever the weights move" in all_of_it.sentence
+def test_a_gradient_that_explodes_is_judged_like_one_that_vanishes() -> None:
+    (found,) = verdicts(curve(0.8, 0.9, inf, inf), 1e-2)
+    assert (found.severity, found.value) == ("failure", pytest.approx(10))
+    assert "the gradients of the decoder overflow when all weights have moved by 0.10" in found.sentence
+    assert [each.severity for each in verdicts(curve(0.8, 0.9, inf, inf), 1e-3)] == ["fine"]
 
 
-def test_nothing_is_said_where_there_was_no_gradient_to_lose() -> None:
+def test_a_curve_that_stays_up_is_good_as_far_as_it_goes() -> None:
+    even = curve(0.9, 0.9, 0.8, 0.9)
+    (fine,) = verdicts(even, 1e-2)
+    assert (fine.severity, fine.value) == ("fine", inf)
+    assert "0.10 of the last one's gradient when all weights have moved by 0.30, 30 times" in fine.sentence
+    (beyond,) = verdicts(even, 1.0)
+    assert (beyond.severity, beyond.value) == ("warning", pytest.approx(0.3))
+    assert "nothing is known so far out" in beyond.sentence
+    assert beyond.advice.startswith("take a rate below 7.5·10⁻³")
+
+
+def test_nothing_is_said_where_there_is_no_gradient_to_lose() -> None:
     assert not verdicts(curve(nan, nan), 1e-3)
     assert not verdicts(curve(0.9, 0.9), 1e-3, start=nan)
+    assert not verdicts(curve(0.1, 0.01), 1e-3, start=0.05), "that it has vanished is a verdict of its own"
 
 
 def test_nothing_is_said_without_a_rate() -> None:

@@ -127,10 +127,23 @@ def test_the_weakest_layer_is_named_wherever_it_is() -> None:
 
 
 def test_a_stack_without_any_gradient_may_be_closed_or_cut_off() -> None:
-    (found,) = judge([measure("gradient-by-layer", measured=(line("stack outer", 0.0, 0.0),))], highest_rate=1.0)
-    assert (found.severity, found.where) == ("warning", "stack")
-    assert "no gradient reaches the layers of the stack here" in found.sentence
-    assert "look at a checkpoint" in found.advice
+    dead = [measure("gradient-by-layer", measured=(line("stack outer", 0.0, 0.0),))]
+    (foreign,) = judge(dead, highest_rate=1.0)
+    assert (foreign.severity, foreign.where) == ("warning", "stack")
+    assert "no gradient reaches the layers of the stack here" in foreign.sentence
+    assert "a stack that still has none is cut off" in foreign.advice
+    (own,) = judge(dead, schemes=["re-zero"], highest_rate=1.0)
+    assert (own.severity, own.advice) == ("fine", "")
+
+
+def test_only_what_the_last_layer_has_is_compared() -> None:
+    """Small adapters in the lower layers, and a last layer that is trained as a whole."""
+    lines = (line("stack adapter", 0.1, 0.1), line("stack outer", 9.0, first=3), line("stack adapter", 0.1, first=3))
+    assert judge([measure("gradient-by-layer", measured=(lines[0], lines[1]))]) == ()
+    whole = Series(label="stack outer", x=(2, 3), y=(3.0, 9.0))
+    (found,) = judge([measure("gradient-by-layer", measured=(whole, line("stack adapter", 0.1, 0.4, 0.0)))])
+    assert found.where == "stack layer 2"
+    assert found.value == pytest.approx((3.0**2 + 0.4**2) ** 0.5 / 9.0)
 
 
 @pytest.mark.parametrize("scheme", ["re-zero", "re-zero-post-ln", "fixup"])
@@ -215,12 +228,13 @@ def test_remedies_are_the_schemes_own_and_not_inherited() -> None:
     assert suggested["vanishing"] == {"pre-ln", "b2t", "resi-dual"}
     assert suggested["amplification"] == {"pre-ln", "admin", "deep-norm"}
     assert suggested["collapse"] == {"b2t", "resi-dual"}
+    assert suggested["rate"] == {"pre-ln", "resi-dual"}
     gradients = measure("gradient-by-layer", measured=(line("stack outer", 1e-4, 1.0),))
     everything = [name for names in suggested.values() for name in names]
     assert judge([gradients], schemes=everything)[0].advice.startswith("another residual scheme")
 
 
-FAULTS = ("vanishing", "amplification", "collapse")
+FAULTS = ("vanishing", "rate", "amplification", "collapse")
 
 
 @given(st.lists(st.floats(1e-30, 1e30), min_size=2, max_size=20), st.floats(1e-6, 1e6))

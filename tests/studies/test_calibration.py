@@ -79,7 +79,10 @@ def test_the_same_model_is_expected_to_fail_at_a_high_rate_only() -> None:
     low, high = Cell("one", 6, 1e-3, 1), Cell("one", 6, 1e-2, 1)
     better = [Cell("best", 6, rate, 1) for rate in (1e-3, 1e-2)]
     curve = Series(label="decoder", x=(0.01, 0.1, 0.3), y=(1.0, 0.1, 0.01))
-    moved = Measure(key="gradient-when-moved", title="", formula="", source="", look_for="", measured=(curve,))
+    facts = {"decoder at the start": 0.8}
+    moved = Measure(
+        key="gradient-when-moved", title="", formula="", source="", look_for="", measured=(curve,), facts=facts
+    )
     outcomes = {cell: outcome(3.0) for cell in (low, *better)} | {high: outcome(5.0)}
     diagnoses = dict.fromkeys(better, diagnosis(0.8))
     looked = Diagnosis(name="", model="", measures=(*diagnosis(0.8).measures, moved))

@@ -31,9 +31,11 @@ def test_who_fails_why_and_what_to_use() -> None:
 
 
 def test_what_the_verdicts_expected_is_told_whether_it_came_or_not() -> None:
-    def expecting(run: RunStory, severity: Literal["warning", "failure"]) -> RunStory:
+    def expecting(
+        run: RunStory, severity: Literal["warning", "failure"], kind: Literal["rate", "overflow"] = "rate"
+    ) -> RunStory:
         assert run.start is not None
-        found = Verdict(kind="rate", severity=severity, sentence="", value=1.0, threshold=1.0)
+        found = Verdict(kind=kind, severity=severity, sentence="", value=1.0, threshold=1.0)
         return replace(run, start=run.start.model_copy(update={"verdicts": (found,)}))
 
     post, b2t, pre = RUNS
@@ -43,6 +45,10 @@ def test_what_the_verdicts_expected_is_told_whether_it_came_or_not() -> None:
     assert findings(one)[1].endswith("; the verdicts expected post-ln to fail, and no other.")
     wrong = [post, expecting(b2t, "failure"), pre]
     assert findings(wrong)[1].endswith("; the verdicts expected b2t to fail, and no other.")
+    other = [expecting(post, "failure", "overflow"), b2t, pre]
+    assert findings(other)[1].endswith("; no verdict expected a failure."), "half precision is another matter"
+    unseen = [expecting(post, "failure"), b2t, pre, replace(pre, scheme="dlcl", start=None)]
+    assert findings(unseen)[1].endswith("; the verdicts expected post-ln to fail."), "nobody looked at dlcl"
     all_of_them = [expecting(run, "failure") for run in RUNS]
     assert findings(all_of_them)[1].endswith("; the verdicts expected b2t, pre-ln, post-ln to fail.")
 

@@ -26,7 +26,7 @@ NEEDS_TRAINING = (
     "or diagnose.every in a config"
 )
 MOVED = 2
-"""At so many seeds weights are moved; what that shows hardly differs between them, and it takes passes of its own."""
+"""At so many seeds weights are moved: it takes passes of its own."""
 ALONE: dict[Over, str] = {
     "seeds": "one seed alone was looked at: numbers have no spread",
     "batches": "one batch alone was looked at, so numbers have no spread: give a list of batches, or one whose tensors "

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from math import nan
+from math import isfinite, nan
 from statistics import median
 
+from lamina.diagnose.cross_attention import CROSS
 from lamina.diagnose.look import Look, distance
 from lamina.diagnose.measure import NotMeasurable, matrix_updates
 from lamina.diagnose.measure.gradient_by_layer import Weakest, over_kinds, weakest
@@ -23,7 +24,7 @@ UPDATES = Measure(
     formula="|W_{t+1} − W_t| ÷ |W_t|, the median over layers",
     source="after Liu et al. 2020, figures 5 and 11",
     look_for="Lines of one kind should move together with the learning rate. A line, or a layer in the map, that jumps "
-    "away from the others shows where training goes wrong, often before the loss does.",
+    "away from the others shows where training goes wrong.",
     x_label="step",
     y_label="relative update",
     log_y=True,
@@ -107,25 +108,41 @@ def _measures(history: Sequence[Look], homes: Homes) -> Iterable[Measure]:
         yield _streams(history, stacks)
 
 
+def last_stack(homes: Homes) -> str | None:
+    """The one from which the loss is read: the one that attends to another, else the last in the model's order."""
+    crossing = [stack for stack, _, kind in homes.values() if kind.startswith(CROSS)]
+    return next(reversed(crossing or [stack for stack, _, _ in homes.values()]), None)
+
+
 def weakest_by_stack(look: Look, homes: Homes) -> dict[str, Weakest]:
-    """At one step, where a stack has layers to compare; those are counted from 0."""
-    layers = over_kinds(_by_layer(look.sizes.gradients, homes))
-    return {stack: weakest(each) for stack, each in layers.items() if len(each) > 1}
+    """At one step, where a stack has layers to compare; those are counted from 0.
+
+    A layer without any gradient was left out of this step; where some are not finite, nothing can be compared.
+    """
+    stacks = over_kinds(_by_layer(look.sizes.gradients, homes))
+    trained = {stack: {layer: norm for layer, norm in each.items() if norm} for stack, each in stacks.items()}
+    return {
+        stack: weakest(each) for stack, each in trained.items() if len(each) > 1 and all(map(isfinite, each.values()))
+    }
 
 
 def _weakest(history: Sequence[Look], homes: Homes) -> Iterable[Measure]:
+    """The stack that is judged comes last."""
     found = [weakest_by_stack(look, homes) for look in history]
-    lines = [
-        _over_steps(stack, history, [each[stack].share if stack in each else nan for each in found])
-        for stack in dict.fromkeys(stack for each in found for stack in each)
-    ]
-    if lines:
+    judged = last_stack(homes)
+    stacks = dict.fromkeys(stack for each in found for stack in each)
+    if judged in stacks:
+        lines = [
+            _over_steps(stack, history, [each[stack].share if stack in each else nan for each in found])
+            for stack in sorted(stacks, key=lambda stack: stack == judged)
+        ]
         yield WEAKEST.model_copy(update={"measured": tuple(lines)})
 
 
 def _departures(history: Sequence[Look]) -> dict[str, float]:
-    left = [look for look in history if look.outside]
+    left = [look for look in history if look.departed]
     facts = {"watched steps": float(len(history)), "steps outside the band": float(len(left))}
+    facts["steps with single updates outside"] = float(sum(bool(look.outside) for look in history) - len(left))
     if left:
         facts |= {"first step outside": float(left[0].step), "most matrices outside": max(len(l.outside) for l in left)}
         facts["furthest outside"] = max((look.furthest[1] for look in left), key=distance)
@@ -211,7 +228,7 @@ def _skipped(history: Sequence[Look], measured: set[str]) -> Iterable[Skipped]:
         return
     reasons = {
         matrix_updates.MEASURE.key: matrix_updates.UNRECOGNISED,
-        WEAKEST.key: "no stack has two layers whose gradients could be compared",
+        WEAKEST.key: "the stack from which the loss is read has no two trained layers to compare",
         CONDITION.key: history[-1].sizes.unconditioned,
         STREAMS.key: "no layer's output was seen, as when layers are compiled",
     }

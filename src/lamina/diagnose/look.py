@@ -54,8 +54,8 @@ class Vanished:
     def __str__(self) -> str:
         return (
             f"step {self.step}: the gradient of {self.stack} layer {self.layer} is {self.share:.2g} of layer "
-            f"{self.last}'s: the lower layers have stopped learning, and the loss is likely to stay where it is. Lower "
-            "the learning rate, lengthen its warm-up, or choose a residual scheme that keeps the gradient"
+            f"{self.last}'s: hardly anything of the loss reaches it any more, and the loss is likely to stay where it "
+            "is. Lower the learning rate, lengthen its warm-up, or choose a residual scheme that keeps the gradient"
         )
 
 
@@ -69,7 +69,9 @@ class Look(Result):
     sizes: StepSizes
     streams: StreamSizes
     outside: dict[str, float] = {}
-    """The matrices whose update left its band, and how many times the usual it was; where enough did at once."""
+    """The matrices whose update left its band, and how many times the usual it was."""
+    departed: bool = False
+    """Whether enough of them left at once to be called trouble."""
 
     def values(self) -> dict[str, float]:
         """Flat, for a log: `update/decoder.3.query`, `stream/decoder.3` and so on, layers counted from 1."""

@@ -101,7 +101,12 @@ def _left_alone(model: nn.Module) -> Iterator[None]:
     """The user's own gradients are put back, and buffers, such as running means; the gradients of the pass live on in
     the record alone, without a copy."""
     gradients = {parameter: parameter.grad for parameter in model.parameters()}
-    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    buffers = [
+        (module, name, buffer, buffer.clone())
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
     for parameter in gradients:
         parameter.grad = None
     try:
@@ -110,5 +115,7 @@ def _left_alone(model: nn.Module) -> Iterator[None]:
         for parameter, gradient in gradients.items():
             parameter.grad = gradient
         with torch.no_grad():
-            for buffer, before in buffers:
-                buffer.copy_(before)
+            for module, name, buffer, before in buffers:
+                module._buffers[name] = buffer
+                if not torch.equal(buffer, before):
+                    buffer.copy_(before)

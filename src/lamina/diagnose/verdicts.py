@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from lamina.diagnose.measure.averaging import deviation
 from lamina.diagnose.results import Measure, Verdict
@@ -11,6 +11,8 @@ from lamina.diagnose.verdict import amplification, collapse, conditioning, overf
 from lamina.diagnose.verdict.evidence import Evidence
 
 FAULTS = (unstable, vanished, vanishing, rate, amplification, conditioning, collapse, overflow)
+FORETELLING = frozenset({"vanishing", "rate", "amplification"})
+"""The kinds whose failures at the start say that training will fail."""
 ORDER = ("failure", "warning", "fine")
 
 
@@ -36,6 +38,10 @@ def judge(
         for key, verdict in found.items()
     ]
     return tuple(sorted(spread, key=lambda verdict: ORDER.index(verdict.severity)))
+
+
+def expects_failure(verdicts: Iterable[Verdict]) -> bool:
+    return any(verdict.severity == "failure" and verdict.kind in FORETELLING for verdict in verdicts)
 
 
 def _numbered(evidence: Evidence, options: VerdictOptions) -> dict[tuple[str, int], Verdict]:

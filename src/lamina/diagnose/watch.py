@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from types import TracebackType
 from typing import Any, Self
@@ -35,7 +35,7 @@ from torch.utils.hooks import RemovableHandle
 
 from lamina.diagnose.band import Band
 from lamina.diagnose.cross_attention import set_apart
-from lamina.diagnose.history import diagnose_history, weakest_by_stack
+from lamina.diagnose.history import diagnose_history, last_stack, weakest_by_stack
 from lamina.diagnose.layers import find_layers, unwrap
 from lamina.diagnose.look import Departure, Look, Trouble, Vanished
 from lamina.diagnose.options import DiagnoseOptions
@@ -142,28 +142,32 @@ class Watch:
         if self._streams is not None and self._probe is not None:
             sizes, streams = self._probe.finish(), self._streams.finish()
             self._streams = self._probe = None
-            self._note(Look(step=self.step, sizes=sizes, streams=streams, outside=self._outside(sizes)))
+            outside = self._outside(sizes)
+            departed = self._is_trouble(outside, len(sizes.updates))
+            self._note(Look(step=self.step, sizes=sizes, streams=streams, outside=outside, departed=departed))
         self._prepare()
 
     def _outside(self, sizes: StepSizes) -> dict[str, float]:
-        """Every update at its rate, against those before it; none, where only a few have left."""
+        """Every update at its rate, against those before it."""
         found = {
             name: self._bands[name].follow(update / sizes.rates[name])
             for name, update in sizes.updates.items()
             if sizes.rates[name]
         }
-        left = {name: times for name, times in found.items() if times is not None}
-        broken = not all(map(isfinite, left.values()))
-        return left if broken or len(left) >= self.options.band.share * len(found) else {}
+        return {name: times for name, times in found.items() if times is not None}
+
+    def _is_trouble(self, outside: Mapping[str, float], total: int) -> bool:
+        """Single updates leave their band in any training; many at once, or one that is not finite, are trouble."""
+        broken = not all(map(isfinite, outside.values()))
+        return broken or (bool(outside) and len(outside) >= self.options.band.share * total)
 
     def _vanished(self, look: Look) -> Vanished | None:
-        """Of the last stack, from which the loss is read."""
-        stacks = weakest_by_stack(look, self._homes)
-        if not stacks:
+        """In the stack from which the loss is read."""
+        stack = last_stack(self._homes)
+        found = weakest_by_stack(look, self._homes).get(stack) if stack else None
+        if stack is None or found is None or found.share >= self.options.verdicts.vanished:
             return None
-        stack, (layer, last, share) = list(stacks.items())[-1]
-        gone = share < self.options.verdicts.vanished
-        return Vanished(look.step, stack, layer + 1, last + 1, share) if gone else None
+        return Vanished(look.step, stack, found.layer + 1, found.last + 1, found.share)
 
     def _note(self, look: Look) -> None:
         """Warn when updates leave, or a gradient vanishes; not as long as they stay away."""
@@ -172,7 +176,7 @@ class Watch:
         vanished = self._vanished(look)
         if vanished is not None and (before is None or self._vanished(before) is None):
             self.on_warning(vanished)
-        was_outside = before is not None and bool(before.outside)
-        if look.outside and not was_outside:
+        had_departed = before is not None and before.departed
+        if look.departed and not had_departed:
             matrix, times = look.furthest
             self.on_warning(Departure(look.step, matrix, times, len(look.outside), len(look.sizes.updates)))

@@ -190,7 +190,7 @@ def calibrate(outcomes: Mapping[Cell, Outcome], diagnoses: Mapping[Cell, Diagnos
 
 def worst(verdicts: Sequence[Verdict]) -> Signs:
     def values(kind: str) -> list[float]:
-        return [verdict.value for verdict in verdicts if verdict.kind == kind]
+        return [verdict.value for verdict in verdicts if verdict.kind == kind and not math.isnan(verdict.value)]
 
     return Signs(
         vanishing=min(values("vanishing"), default=math.inf),

@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lamina.diagnose.verdicts import expects_failure
 from lamina.report.comparison import RunStory
 from lamina.studies.stories import LOSS
 
@@ -55,10 +56,10 @@ class Outcome:
         return statistics.fmean(shares) if shares else None
 
     @property
-    def was_expected_to_fail(self) -> bool:
-        """By a verdict before training, at any of its seeds."""
-        verdicts = [verdict for run in self.runs if run.start is not None for verdict in run.start.verdicts]
-        return any(verdict.severity == "failure" for verdict in verdicts)
+    def was_expected_to_fail(self) -> bool | None:
+        """By a verdict before training, at any of its seeds; None if there was no diagnosis."""
+        looked_at = [run.start for run in self.runs if run.start is not None]
+        return any(expects_failure(each.verdicts) for each in looked_at) if looked_at else None
 
 
 def findings(runs: Sequence[RunStory]) -> list[str]:
@@ -123,10 +124,11 @@ def _why(ranked: Sequence[Outcome]) -> str:
 
 
 def _expectation(ranked: Sequence[Outcome]) -> str:
-    doubtful = [each.scheme for each in ranked if each.was_expected_to_fail]
+    expected = {each.scheme: each.was_expected_to_fail for each in ranked}
+    doubtful = [scheme for scheme, fails in expected.items() if fails]
     if not doubtful:
         return "no verdict expected a failure"
-    others = ", and no other" if len(doubtful) < len(ranked) else ""
+    others = ", and no other" if False in expected.values() and None not in expected.values() else ""
     return f"the verdicts expected {', '.join(doubtful)} to fail{others}"
 
 

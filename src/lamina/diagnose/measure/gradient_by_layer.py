@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from math import hypot
 from typing import NamedTuple
 
 from torch import Tensor
@@ -81,12 +82,18 @@ def norms_by_layer(gradients: Mapping[MatrixName, Tensor]) -> dict[tuple[str, st
 
 
 def over_kinds(norms: Mapping[tuple[str, str], Mapping[int, float]]) -> dict[str, dict[int, float]]:
-    """By stack and layer, the norm over all kinds of matrices."""
-    squares: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    """By stack and layer, the norm over all kinds of matrices that the last layer has; without layers that lack one."""
+    by_stack: dict[str, list[Mapping[int, float]]] = defaultdict(list)
     for (stack, _), layers in norms.items():
-        for layer, norm in layers.items():
-            squares[stack][layer] += norm**2
-    return {stack: {layer: layers[layer] ** 0.5 for layer in sorted(layers)} for stack, layers in squares.items()}
+        by_stack[stack].append(layers)
+    return {stack: _over_kinds(kinds) for stack, kinds in by_stack.items()}
+
+
+def _over_kinds(kinds: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    last = max(layer for layers in kinds for layer in layers)
+    compared = [layers for layers in kinds if last in layers]
+    common = sorted(set.intersection(*(set(layers) for layers in compared)))
+    return {layer: hypot(*(layers[layer] for layers in compared)) for layer in common}
 
 
 class Weakest(NamedTuple):

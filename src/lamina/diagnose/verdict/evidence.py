@@ -25,7 +25,7 @@ class Evidence:
         return self._by_key.get(key)
 
     def cures(self, fault: Fault) -> str:
-        """`pre-ln, b2t or resi-dual`: the schemes whose papers show them free of a fault, but for those in use."""
+        """`pre-ln, b2t or resi-dual`: those that papers or our runs show free of a fault, but for those in use."""
         able = [each.name for each in residual.schemes() if fault in each.avoids and each.name not in self.schemes]
         return either(able) if able else "another residual scheme"
 

@@ -1,74 +1,96 @@
-"""Will training at this rate carry the weights to where the gradient vanishes?
+"""Will training at this rate carry the weights to where the gradient vanishes, or explodes?
 
 Judged is how far every weight can move before the weakest layer's share of the gradient is what `vanishing` calls a
-failure, in units of the highest rate that is planned: Adam moves a weight by about its rate at a step. Not in the
-papers; how often it is right is in docs/log.md. Without a known rate nothing is said.
+failure, or numbers overflow, in units of the highest rate that is planned: Adam moves a weight by about its rate at a
+step. Not in the papers; how often it is right is in docs/log.md. Nothing is said without a known rate, nor where the
+gradient has vanished before any move, which is a verdict of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from math import exp, inf, isfinite, isnan, log
+from math import exp, inf, isinf, isnan, log
+from typing import NamedTuple
 
 from lamina.diagnose.results import Series, Verdict
 from lamina.diagnose.thresholds import VerdictOptions
-from lamina.diagnose.verdict.evidence import Evidence, grade, number
-from lamina.diagnose.verdict.vanishing import weakest_layers
+from lamina.diagnose.verdict.evidence import Evidence, Severity, facts_ending, grade, number
 
 TINY = 1e-30
+
+
+class Room(NamedTuple):
+    """How far all weights can move …"""
+
+    moved: float
+    end: str
+    """… until the gradient `vanishes` or `explodes`; `unknown` where nothing happens as far as was measured."""
 
 
 def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
     measure = evidence.get("gradient-when-moved")
     if measure is None or evidence.rate is None:
         return
-    at_start = {stack: found.share for stack, found in weakest_layers(evidence).items()}
+    at_start = facts_ending(measure, " at the start")
     for curve in measure.measured:
-        if isnan(at_start.get(curve.label, 1.0)) or isnan(curve.y[0]):
-            continue  # there was no gradient to lose
-        room = room_to_move(curve, at_start.get(curve.label, 1.0), options.vanishing_failure)
-        times = room / evidence.rate
-        severity = grade(1 / times if times else inf, 1 / options.reach_warning, 1 / options.reach_failure)
+        if curve.label not in at_start or at_start[curve.label] <= options.vanishing_failure or isnan(curve.y[0]):
+            continue  # no gradient to lose
+        room = room_to_move(curve, at_start[curve.label], options.vanishing_failure)
+        times = room.moved / evidence.rate
+        # Where nothing happened as far as was measured, it is only the distance that may be too short.
+        known = inf if room.end == "unknown" and times >= options.reach_failure else times
+        severity = "warning" if room.end == "unknown" and known < inf else _grade(known, options)
         threshold = options.reach_failure if severity == "failure" else options.reach_warning
-        found = f"the weakest layer of the {curve.label} {_when(room, max(curve.x), options)}"
-        advice = ""
-        if 0 < room < inf:
-            found += f", {number(times)} times the highest rate of {number(evidence.rate)}"
-        if severity != "fine":
-            found += f", below {number(threshold)}: training is likely to carry them there" if room else ""
-            lower = f"a rate below {number(room / options.reach_failure)}, or " if room else ""
-            advice = f"{lower}{evidence.cures('vanishing')}"
         yield Verdict(
             kind="rate",
             severity=severity,
-            sentence=found,
-            advice=advice,
-            value=times,
+            sentence=f"{_found(room, curve.label, options)}, {times:.3g} times the highest rate of "
+            f"{number(evidence.rate)}: {_meaning(room, severity, options)}",
+            advice="" if severity == "fine" else _advice(room, threshold, evidence),
+            value=known,
             threshold=threshold,
             where=curve.label,
         )
 
 
-def _when(room: float, furthest: float, options: VerdictOptions) -> str:
-    share = f"{number(options.vanishing_failure)} of the last one's gradient"
-    if room == 0:
-        return f"has less than {share} from the start"
-    if room == inf:
-        return f"keeps more than {share} wherever the weights move by up to {number(furthest)}"
-    return f"has less than {share} once all weights have moved by {number(room)}"
-
-
-def room_to_move(curve: Series, at_start: float, threshold: float) -> float:
-    """Where the curve first falls to the threshold; infinite if it never does, or breaks off before."""
-    if at_start <= threshold:
-        return 0.0
+def room_to_move(curve: Series, at_start: float, threshold: float) -> Room:
+    """Where the curve first falls to the threshold, or ends."""
     places = [(0.0, at_start), *zip(curve.x, curve.y, strict=True)]
     for (near, above), (far, below) in pairwise(places):
-        if not isfinite(below):
-            return inf
+        if isinf(below):
+            return Room(far, "explodes")
+        if isnan(below):
+            return Room(near, "unknown")
         if below <= threshold:
             # A straight line from the start; further on, one between logarithms.
             part = log(above / threshold) / log(above / max(below, TINY))
-            return part * far if near == 0 else exp(log(near) + part * log(far / near))
-    return inf
+            return Room(part * far if near == 0 else exp(log(near) + part * log(far / near)), "vanishes")
+    return Room(curve.x[-1], "unknown")
+
+
+def _grade(times: float, options: VerdictOptions) -> Severity:
+    return grade(1 / times if times else inf, 1 / options.reach_warning, 1 / options.reach_failure)
+
+
+def _found(room: Room, stack: str, options: VerdictOptions) -> str:
+    if room.end == "explodes":
+        what = f"the gradients of the {stack} overflow"
+    else:
+        kept = "keeps more than" if room.end == "unknown" else "has less than"
+        what = f"the weakest layer of the {stack} {kept} {number(options.vanishing_failure)} of the last one's gradient"
+    return f"{what} when all weights have moved by {number(room.moved)}"
+
+
+def _meaning(room: Room, severity: Severity, options: VerdictOptions) -> str:
+    if severity == "fine":
+        return "far enough"
+    if room.end == "unknown":
+        return "nothing is known so far out"
+    if severity == "failure":
+        return f"below {number(options.reach_failure)}, training is likely to carry them there"
+    return f"below {number(options.reach_warning)}, where training failed on a harder task"
+
+
+def _advice(room: Room, threshold: float, evidence: Evidence) -> str:
+    return f"take a rate below {number(room.moved / threshold)}; or {evidence.cures('rate')}, which keep it"

@@ -16,7 +16,9 @@ def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
         return
     steps, outside = measure.facts["watched steps"], measure.facts["steps outside the band"]
     if not outside:
-        sentence = f"no update left its band in {steps:.0f} watched steps"
+        single = measure.facts["steps with single updates outside"]
+        sentence = f"updates kept to their bands in {steps:.0f} watched steps"
+        sentence += f", but for a few of them at {single:.0f} steps" if single else ""
         yield Verdict(kind="unstable", severity="fine", sentence=sentence, value=0.0, threshold=0.0)
         return
     furthest, first = measure.facts["furthest outside"], measure.facts["first step outside"]

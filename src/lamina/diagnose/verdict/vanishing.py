@@ -8,7 +8,7 @@ cross-attention, and so do we. A stack without cross-attention is not expected t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isnan
+from math import isnan, nan
 
 from lamina.diagnose.measure.gradient_by_layer import Weakest, over_kinds, weakest
 from lamina.diagnose.results import Measure, Verdict
@@ -19,7 +19,7 @@ from lamina.diagnose.verdict.evidence import Evidence, facts_ending, grade, numb
 def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
     for stack, (layer, last, share) in weakest_layers(evidence).items():
         if isnan(share):
-            yield _not_yet(stack)
+            yield _not_yet(evidence, stack)
             continue
         severity = grade(1 / share if share else float("inf"), *_inverse(options))
         where = f"{stack} layer {layer}"
@@ -41,14 +41,15 @@ def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
         )
 
 
-def _not_yet(stack: str) -> Verdict:
+def _not_yet(evidence: Evidence, stack: str) -> Verdict:
+    """Some schemes begin like that; of a foreign model nobody knows."""
     return Verdict(
         kind="vanishing",
-        severity="warning",
-        sentence=f"no gradient reaches the layers of the {stack} here, as is right where branches start at zero: they "
-        "open with the first steps",
-        advice="look at a checkpoint: a stack that has none there either is cut off from the loss",
-        value=0.0,
+        severity="fine" if evidence.schemes else "warning",
+        sentence=f"no gradient reaches the layers of the {stack} here; where branches start at zero that is right, and "
+        "ends with the first steps",
+        advice="" if evidence.schemes else "look again after a few steps: a stack that still has none is cut off",
+        value=nan,
         threshold=0.0,
         where=stack,
     )
