@@ -47,7 +47,7 @@ def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
             severity=severity,
             sentence=f"{_found(room, curve.label, options)}, {times:.3g} times the highest rate of "
             f"{number(evidence.rate)}: {_meaning(room, severity, options)}",
-            advice="" if severity == "fine" else _advice(room, threshold, evidence),
+            advice="" if severity == "fine" else _advice(room, threshold, evidence, options),
             value=known,
             threshold=threshold,
             where=curve.label,
@@ -92,5 +92,8 @@ def _meaning(room: Room, severity: Severity, options: VerdictOptions) -> str:
     return f"below {number(options.reach_warning)}, where training failed on a harder task"
 
 
-def _advice(room: Room, threshold: float, evidence: Evidence) -> str:
-    return f"take a rate below {number(room.moved / threshold)}; or {evidence.cures('rate')}, which keep it"
+def _advice(room: Room, threshold: float, evidence: Evidence, options: VerdictOptions) -> str:
+    """A rate at which the same would not be said again."""
+    if room.end == "unknown":
+        return f"take a rate below {number(room.moved / options.reach_failure)}"
+    return f"take a rate below {number(room.moved / threshold)}, or {evidence.cures('rate')}, where it is kept"
