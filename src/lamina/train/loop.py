@@ -106,7 +106,7 @@ class Training:
             step=self.step,
             history=read_looks(folder.diagnosis / LOOKS, until=self.step) if every else (),
             options=config.diagnose,
-            on_warning=lambda departure: display.note(str(departure)),
+            on_warning=lambda trouble: display.note(str(trouble)),
         )
 
     def run(self) -> tuple[State, str]:
