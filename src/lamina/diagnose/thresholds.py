@@ -2,7 +2,7 @@
 
 What the papers derive decides only where it was also measured to hold. Three are calibrated on a grid of small runs
 (`lamina.studies.calibration`; results in docs/log.md): on the half of it that had no part in setting them, every run
-that failed was expected to, and so were two that did not. On a harder task they missed half of the failures.
+that failed was expected to, and so were two or three that did not. On a harder task they missed half of the failures.
 """
 
 from __future__ import annotations
