@@ -34,7 +34,7 @@ from rich.table import Table
 from decoding_peers import FIRST_WORD, NATIVE, PYTORCH, Group, Searcher, Tokens, batches, build_peer
 from lamina import Transformer
 from lamina.config import words_to_values
-from lamina.data.atomic import write_file
+from lamina.files.atomic import write_file
 from lamina.generate.options import GenerateOptions
 from lamina.generate.search import generate
 from lamina.model.options import ModelOptions

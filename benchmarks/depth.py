@@ -32,13 +32,13 @@ from rich.console import Console
 from rich.table import Table
 
 from lamina.config import words_to_values
-from lamina.data.atomic import write_file
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
+from lamina.files.atomic import write_file
 from lamina.model.options import ModelOptions
-from lamina.train.config import RunConfig
-from lamina.train.run_folder import RunFolder
-from lamina.train.runs import train
+from lamina.run_folder.folder import RunFolder
+from lamina.runs.runs import train
+from lamina.training.config import RunConfig
 from pairs import Numbers, counted, estimate
 from steps import Step, in_fresh_process, peak_memory, resident_maximum
 

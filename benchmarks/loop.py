@@ -34,16 +34,16 @@ from rich.table import Table
 
 from lamina.config import words_to_values
 from lamina.data.ahead import ReadAhead
-from lamina.data.atomic import write_file
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.data.store import Store
-from lamina.train import loop
-from lamina.train.config import RunConfig, TrainOptions
-from lamina.train.display import Display
-from lamina.train.loop import Training
-from lamina.train.run_folder import RunFolder
-from lamina.train.world import World
+from lamina.files.atomic import write_file
+from lamina.run_folder.folder import RunFolder
+from lamina.training import loop
+from lamina.training.config import RunConfig, TrainOptions
+from lamina.training.display import Display
+from lamina.training.distributed.world import World
+from lamina.training.loop import Training
 from pairs import Estimate, Numbers, estimate
 
 BOUND = 0.02

@@ -36,7 +36,7 @@ from rich.table import Table
 
 from lamina import residual
 from lamina.config import words_to_values
-from lamina.data.atomic import write_file
+from lamina.files.atomic import write_file
 from lamina.model.presets import preset
 from pairs import ENOUGH, Estimate, counted, ratio_of_medians
 from steps import Step, peak_memory

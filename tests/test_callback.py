@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from lamina import LaminaCallback
-from lamina.diagnose.results import Diagnosis
-from small_models import LABELS, SOURCE, TARGET, small_model
+from lamina.diagnosis.results import Diagnosis
+from support.small_models import LABELS, SOURCE, TARGET, small_model
 
 
 class Training:

@@ -11,7 +11,7 @@ import pytest
 
 from lamina import cli, residual
 from lamina.studies import summary
-from trained_runs import trained_run
+from support.trained_runs import trained_run
 
 
 def lamina(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lamina.version import __version__
+
 if TYPE_CHECKING:
-    from lamina.callback import LaminaCallback
-    from lamina.diagnosis import diagnose, watch
+    from lamina.api import diagnose, watch
     from lamina.errors import UserError
+    from lamina.interop.trainer_callback import LaminaCallback
     from lamina.model.stack import Stack
     from lamina.model.transformer import Transformer
-    from lamina.train.run import load
+    from lamina.runs.run import load
 
-__version__ = "0.1.0"
 __all__ = ["LaminaCallback", "Stack", "Transformer", "UserError", "__version__", "diagnose", "load", "watch"]
 
 _HOMES = {
-    "LaminaCallback": "lamina.callback",
+    "LaminaCallback": "lamina.interop.trainer_callback",
     "Stack": "lamina.model.stack",
     "Transformer": "lamina.model.transformer",
     "UserError": "lamina.errors",
-    "diagnose": "lamina.diagnosis",
-    "load": "lamina.train.run",
-    "watch": "lamina.diagnosis",
+    "diagnose": "lamina.api",
+    "load": "lamina.runs.run",
+    "watch": "lamina.api",
 }
 
 

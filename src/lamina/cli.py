@@ -12,7 +12,7 @@ import typer
 from lamina.errors import UserError
 
 if TYPE_CHECKING:
-    from lamina.train.run import Run
+    from lamina.runs.run import Run
 
 REQUEUE = 75  # the run was interrupted and can be resumed: a scheduler should start it again
 BY_HAND = 130  # the same, but by Ctrl-C: nothing should
@@ -43,7 +43,7 @@ def schemes(
     name: Annotated[str | None, typer.Argument(help="One scheme, to see its equation, drawing and options.")] = None,
 ) -> None:
     """List the residual schemes, or show one."""
-    from lamina.report.schemes import show_scheme, show_table
+    from lamina.report.terminal.schemes import show_scheme, show_table
 
     if name is None:
         show_table()
@@ -69,9 +69,9 @@ def prepare(
 ) -> None:
     """Turn text into a store of tokens that training reads."""
     from lamina.data.prepare import prepare as prepare_store
-    from lamina.data.progress import progress_bar
     from lamina.data.sources import chosen_options
-    from lamina.report.stores import show_dropped, show_source, show_sources, show_store, verify_store
+    from lamina.files.progress import progress_bar
+    from lamina.report.terminal.stores import show_dropped, show_source, show_sources, show_store, verify_store
 
     if what is None:
         show_sources()
@@ -101,9 +101,9 @@ def train(
     force: Annotated[bool, typer.Option("--force", help="Go on though config or data have changed.")] = False,
 ) -> None:
     """Train a model, or go on with a run that was interrupted."""
-    from lamina.report.runs import show_run
-    from lamina.train.runs import read_config, summarise_run
-    from lamina.train.runs import train as train_run
+    from lamina.report.terminal.runs import show_run
+    from lamina.runs.runs import read_config, summarise_run
+    from lamina.runs.runs import train as train_run
 
     is_run = Path(config).is_dir()
     path = folder or (config if is_run else f"runs/{Path(config).stem}")
@@ -128,7 +128,7 @@ def evaluate(
     int8: Annotated[bool, typer.Option("--int8", help="Use weights of 8 bits, on the CPU.")] = False,
 ) -> None:
     """Measure a trained model with the metrics of its task."""
-    from lamina.report.runs import show_evaluation
+    from lamina.report.terminal.runs import show_evaluation
 
     show_evaluation(_load(run, checkpoint, changes, beam, int8).evaluate(split))
 
@@ -151,7 +151,7 @@ def generate(
     int8: Annotated[bool, typer.Option("--int8", help="Use weights of 8 bits, on the CPU.")] = False,
 ) -> None:
     """Translate, summarise or continue lines of text, or score given targets."""
-    from lamina.train.lines import generate_lines, score_lines
+    from lamina.runs.lines import generate_lines, score_lines
 
     for word in changes or []:
         if Path(word).is_file():
@@ -167,7 +167,7 @@ def generate(
 
 def _load(path: str, checkpoint: str, changes: list[str] | None, beam: int | None, int8: bool) -> Run:
     from lamina.config import words_to_values
-    from lamina.train.run import load
+    from lamina.runs.run import load
 
     generation = words_to_values(changes or [], example="length_penalty=1.2")
     generation |= {} if beam is None else {"method": "beam", "beam": beam}
@@ -188,8 +188,8 @@ def plan(
     """Estimate parameters, memory per device, operations and time of a training run, without running it."""
     from dataclasses import asdict
 
-    from lamina.report.runs import show_plan
-    from lamina.train.runs import plan_run, read_config
+    from lamina.report.terminal.runs import show_plan
+    from lamina.runs.runs import plan_run, read_config
 
     made = plan_run(
         read_config(config, changes or []), "runs/plan", devices=gpus, teraflops=teraflops, efficiency=efficiency
@@ -223,16 +223,17 @@ def diagnose(
     output: Annotated[Path, typer.Option(help="The page: .html, .md, or .json for the numbers.")] = Path("why.html"),
 ) -> None:
     """Measure why a model trains or does not: gradients, streams, norms; verdicts first, then a page of pictures."""
-    from lamina.data.progress import progress_bar
-    from lamina.report.diagnosis import save
-    from lamina.report.page import form_of
-    from lamina.report.terminal import show_diagnoses
-    from lamina.train.diagnosis import Extent, diagnose_all, read_depths
+    from lamina.api import diagnose_paths
+    from lamina.files.progress import progress_bar
+    from lamina.report.pages.diagnosis import save
+    from lamina.report.pages.page import form_of
+    from lamina.report.terminal.diagnosis import show_diagnoses
+    from lamina.runs.diagnose import Extent, read_depths
 
     form_of(output, others=("json",))  # before the work, not after it
     extent = Extent(seeds, batches, tokens, checkpoint, output_depths=read_depths(depths))
     with progress_bar() as progress:
-        diagnoses = diagnose_all(what, extent, progress)
+        diagnoses = diagnose_paths(what, extent, progress)
     save(diagnoses, output)
     show_diagnoses(diagnoses, output)
 
@@ -245,7 +246,7 @@ def average(
     ] = None,
 ) -> None:
     """Average the weights of a run's last checkpoints."""
-    from lamina.train.runs import average_run
+    from lamina.runs.runs import average_run
 
     averaged = ", ".join(each.name for each in average_run(run, last))
     typer.echo(f"The average of {averaged}: use it with lamina evaluate {run} --checkpoint average")

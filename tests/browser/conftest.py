@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from browser.chromium import Browser
+from support.chromium import Browser
 
 
 @pytest.fixture(scope="session")

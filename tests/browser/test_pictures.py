@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from matplotlib import colors, image
 
-from browser.chromium import Browser
 from lamina import residual
 from lamina.studies.demo import SCHEMES
+from support.chromium import Browser
 
 pytestmark = pytest.mark.browser
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "demo.svg"

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from browser.chromium import Browser
-from lamina.report.comparison import save_comparison
-from lamina.report.diagnosis import save
-from made_diagnoses import hostile, make
-from made_stories import SENTENCES, STORIES
+from lamina.report.pages.comparison import save_comparison
+from lamina.report.pages.diagnosis import save
+from support.chromium import Browser
+from support.made_diagnoses import hostile, make
+from support.made_stories import SENTENCES, STORIES
 
 pytestmark = pytest.mark.browser
 REAL = ("diagnosed", "watched", "compared")
 PAGES = ("one", "several", "hostile", "comparison", *REAL)
 CONFIG = f"""
-extends = "{Path(__file__).parents[1] / "small.toml"}"
+extends = "{Path(__file__).parents[1] / "support" / "small.toml"}"
 [schedule]
 warmup_steps = 5
 [train]

@@ -19,11 +19,11 @@ import pytest
 
 from lamina.data.lines import BYTE_ORDER_MARK, CARRIAGE_RETURN
 from lamina.data.prepare import PrepareOptions, prepare, summarise
-from lamina.data.progress import progress_bar
 from lamina.data.store import Store
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.vocabulary import VocabularyOptions
 from lamina.errors import UserError
+from lamina.files.progress import progress_bar
 
 WORDS = ["the", "dog", "cat", "house", "river", "runs", "sleeps", "quickly", "under", "blue", "seven", "again"]
 SPLITS = ("train", "valid", "test")

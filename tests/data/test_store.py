@@ -15,12 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.data.manifest import FILE, Manifest, SourceRecord, hash_file, hash_json
+from lamina.data.manifest import FILE, Manifest, SourceRecord
 from lamina.data.store import DROPPED, Store
 from lamina.data.store_writer import StoreWriter
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.vocabulary import VocabularyOptions
 from lamina.errors import UserError
+from lamina.files.hashes import hash_file, hash_json
 
 Sequences = list[list[int]]
 TOKENIZER = Tokenizer.train(["some text to learn from"] * 3, VocabularyOptions(size=280))

@@ -16,12 +16,12 @@ import torch.distributed as dist
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
-from distributed.jobs import CPU, WAYS, Job, assert_same_run, building, job, prepare_toy, work_together
 from lamina.errors import UserError
-from lamina.train import checkpoint
-from lamina.train.runs import train
-from lamina.train.world import World
-from processes import run_in_processes
+from lamina.runs.runs import train
+from lamina.training.checkpoint import storage as checkpoint
+from lamina.training.distributed.world import World
+from support.distributed_jobs import CPU, WAYS, Job, assert_same_run, building, job, prepare_toy, work_together
+from support.processes import run_in_processes
 
 pytestmark = [pytest.mark.distributed, pytest.mark.faults]
 

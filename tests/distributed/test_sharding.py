@@ -14,8 +14,8 @@ from torch.distributed.tensor import DTensor
 
 from lamina import Transformer, UserError, residual
 from lamina.model.encoder_decoder import EncoderDecoder
-from processes import run_in_processes
-from small_models import SMALL
+from support.processes import run_in_processes
+from support.small_models import SMALL
 
 pytestmark = pytest.mark.distributed
 SOURCE, TARGET, LABELS = torch.randint(3, 40, (3, 4, 5), generator=torch.Generator().manual_seed(0))

@@ -13,16 +13,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from distributed.jobs import CPU, STEPS, WAYS, Job, assert_same_run, job, numbers, prepare_toy, work_together
 from lamina.config import to_toml
 from lamina.data.store import Store
-from lamina.train.display import Display
-from lamina.train.loop import Training
-from lamina.train.parallel import whole
-from lamina.train.run_folder import RunFolder
-from lamina.train.runs import average_run, evaluate, train
-from lamina.train.world import ALONE, World
-from processes import run_in_processes
+from lamina.run_folder.folder import RunFolder
+from lamina.runs.runs import average_run, evaluate, train
+from lamina.training.display import Display
+from lamina.training.distributed.parallel import whole
+from lamina.training.distributed.world import ALONE, World
+from lamina.training.loop import Training
+from support.distributed_jobs import CPU, STEPS, WAYS, Job, assert_same_run, job, numbers, prepare_toy, work_together
+from support.processes import run_in_processes
 
 pytestmark = pytest.mark.distributed
 SCHEMES = ("admin", "resi-dual", "dlcl")

@@ -13,13 +13,13 @@ import torch
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from distributed.jobs import CPU, WAYS, Job, building, job, numbers, prepare_toy, work_together
-from lamina.train import checkpoint
-from lamina.train.interrupts import Interrupts
-from lamina.train.loop import Training
-from lamina.train.world import World
-from processes import run_in_processes
-from small_runs import before_update
+from lamina.training.checkpoint import storage as checkpoint
+from lamina.training.distributed.world import World
+from lamina.training.loop import Training
+from lamina.training.signals import Interrupts
+from support.distributed_jobs import CPU, WAYS, Job, building, job, numbers, prepare_toy, work_together
+from support.processes import run_in_processes
+from support.small_runs import before_update
 
 pytestmark = pytest.mark.distributed
 STEPS = 5

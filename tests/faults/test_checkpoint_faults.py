@@ -20,8 +20,10 @@ import pytest
 import torch
 
 from lamina.errors import UserError
-from lamina.train import checkpoint
-from lamina.train.checkpoint import (
+from lamina.run_folder.seal import DamagedCheckpoint
+from lamina.training.checkpoint import storage as checkpoint
+from lamina.training.checkpoint.snapshot import Snapshot
+from lamina.training.checkpoint.storage import (
     BEST,
     LATEST,
     find_latest,
@@ -32,8 +34,6 @@ from lamina.train.checkpoint import (
     save,
     save_model,
 )
-from lamina.train.seal import DamagedCheckpoint
-from lamina.train.snapshot import Snapshot
 
 pytestmark = pytest.mark.faults
 
@@ -333,8 +333,8 @@ KILLED = """
 import os, sys, warnings
 from pathlib import Path
 import torch
-from lamina.train.checkpoint import find_latest, read, save
-from lamina.train.snapshot import Snapshot
+from lamina.training.checkpoint.storage import find_latest, read, save
+from lamina.training.checkpoint.snapshot import Snapshot
 
 torch.set_num_threads(1)
 warnings.simplefilter("error")

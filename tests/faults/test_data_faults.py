@@ -20,7 +20,7 @@ from lamina.data.archive import unpack
 from lamina.data.prepare import PrepareOptions, prepare
 from lamina.data.store import Store
 from lamina.errors import UserError
-from processes import heed_interrupts
+from support.processes import heed_interrupts
 
 pytestmark = pytest.mark.faults
 

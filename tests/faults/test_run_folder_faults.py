@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from lamina.errors import UserError
-from lamina.train.run_folder import RunFolder
+from lamina.run_folder.folder import RunFolder
 
 pytestmark = pytest.mark.faults
 
 HOLDER = """
 import subprocess, sys
-from lamina.train.run_folder import RunFolder
+from lamina.run_folder.folder import RunFolder
 RunFolder(sys.argv[1]).claim()
 bystander = subprocess.Popen(["sleep", "20"], stdout=subprocess.DEVNULL)
 print(bystander.pid, flush=True)

@@ -17,12 +17,12 @@ import torch
 
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
-from lamina.train import checkpoint
-from lamina.train.run_folder import RunFolder
+from lamina.run_folder.folder import RunFolder
+from lamina.training.checkpoint import storage as checkpoint
 
 KILLS = 20
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 11))]  # 200 kills in the slow suite
-SMALL = Path(__file__).parents[1] / "small.toml"
+SMALL = Path(__file__).parents[1] / "support" / "small.toml"
 CONFIG = """
 extends = "{small}"
 [data]
@@ -42,7 +42,7 @@ threads = 1
 NURSERY = """
 import os, sys
 import tokenizers, torch, torch._dynamo  # all that a run imports on its way: once, and then each run is forked
-from lamina.train.runs import read_config, train
+from lamina.runs.runs import read_config, train
 
 torch.set_num_threads(1)
 for line in sys.stdin:

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 import torch
 
-from ending_models import SENTENCES, language_model, translator
 from lamina import UserError
 from lamina.generate.int8 import quantise
 from lamina.generate.options import GenerateOptions
 from lamina.generate.scoring import score
 from lamina.generate.search import generate
 from lamina.model.transformer import Transformer
-from plain_searches import BOS, EOS
-from small_models import SMALL
+from support.ending_models import SENTENCES, language_model, translator
+from support.plain_searches import BOS, EOS
+from support.small_models import SMALL
 
 TARGETS = [[at + 3, 25, 9] for at in range(len(SENTENCES))]
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ending_models import SENTENCES, language_model, translator
 from lamina.generate.decoder import Model
 from lamina.generate.options import GenerateOptions
 from lamina.generate.search import generate, stream
-from plain_searches import BOS, EOS
+from support.ending_models import SENTENCES, language_model, translator
+from support.plain_searches import BOS, EOS
 
 
 def sentences(count: int, longest: int, seed: int) -> list[list[int]]:

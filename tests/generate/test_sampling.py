@@ -8,11 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ending_models import language_model, translator
 from lamina.generate.options import GenerateOptions
 from lamina.generate.sampling import draw
 from lamina.generate.search import generate
-from plain_searches import BOS, EOS, log_probabilities
+from support.ending_models import language_model, translator
+from support.plain_searches import BOS, EOS, log_probabilities
 
 scores_of_words = st.lists(st.floats(-5, 5), min_size=2, max_size=12)
 

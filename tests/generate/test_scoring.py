@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-import plain_searches
-from ending_models import SENTENCES, language_model, translator
 from lamina.generate.scoring import Scored, score
-from plain_searches import BOS, EOS
+from support.ending_models import SENTENCES, language_model, translator
+from support.plain_searches import BOS, EOS
 
 TARGETS = [[21, 22], [], [23], [24, 25, 26, 27], [28] * 5, [29], [30, 31], [32]]
 PREFIXES = [[33] * (at % 3) for at in range(len(TARGETS))]

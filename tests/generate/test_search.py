@@ -9,15 +9,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import plain_searches
-from ending_models import SENTENCES, language_model, translator
 from lamina import UserError, residual
 from lamina.generate.hypothesis import Hypothesis
 from lamina.generate.lengths import penalty
 from lamina.generate.options import GenerateOptions
 from lamina.generate.scoring import score
 from lamina.generate.search import generate, stream
-from plain_searches import BOS, EOS
+from support.ending_models import SENTENCES, language_model, translator
+from support.plain_searches import BOS, EOS
 
 few = settings(max_examples=20, deadline=None)
 

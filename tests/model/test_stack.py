@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 import lamina
 from lamina import Stack, UserError, residual
-from lamina.model.start import start_matrix
+from lamina.model.initialisation import start_matrix
 from lamina.residual.base import Matrix
-from small_models import SOURCE, TARGET, Mixer, small_model
+from support.small_models import SOURCE, TARGET, Mixer, small_model
 
 
 class Scaled(nn.Module):

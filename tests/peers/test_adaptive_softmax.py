@@ -10,7 +10,7 @@ from torch import nn
 
 from lamina.model.embedding import AdaptiveTable
 from lamina.model.heads import AdaptiveHead
-from peers.twins import Twins, assert_close
+from support.twins import Twins, assert_close
 
 pytestmark = [pytest.mark.peers, pytest.mark.usefixtures("float64")]
 WORDS, DIM, CUTOFFS, FACTOR = 50, 16, (8, 20), 2

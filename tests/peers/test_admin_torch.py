@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from lamina.model.encoder_decoder import EncoderDecoder
 from lamina.model.sequences import pack
 from lamina.model.stack import Stack
-from peers.twins import Twins
-from small_models import SOURCE, TARGET, small_model
+from support.small_models import SOURCE, TARGET, small_model
+from support.twins import Twins
 
 pytestmark = [pytest.mark.peers, pytest.mark.usefixtures("float64")]
 

@@ -32,7 +32,7 @@ from lamina.generate.options import GenerateOptions
 from lamina.generate.search import generate
 from lamina.model.positions import Sinusoids
 from lamina.model.transformer import Transformer
-from peers.twins import Twins, assert_close
+from support.twins import Twins, assert_close
 
 pytestmark = pytest.mark.peers
 

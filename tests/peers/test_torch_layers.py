@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from lamina.model.attention import Attention
 from lamina.model.stack import Stack
 from lamina.model.transformer import Transformer
-from peers.twins import Twins, assert_close
-from small_models import SMALL, SOURCE, TARGET
+from support.small_models import SMALL, SOURCE, TARGET
+from support.twins import Twins, assert_close
 
 pytestmark = pytest.mark.peers
 DIM = SMALL["model_dim"]

@@ -15,8 +15,8 @@ from lamina.model.stack import Stack
 from lamina.model.transformer import Transformer
 from lamina.residual.base import Shape
 from lamina.residual.deep_norm import constants
-from peers.twins import Twins, assert_close
-from small_models import SMALL, SOURCE, TARGET
+from support.small_models import SMALL, SOURCE, TARGET
+from support.twins import Twins, assert_close
 
 pytestmark = pytest.mark.peers
 DEPTHS = [(1, 1), (2, 6), (6, 2), (18, 18), (60, 12)]

@@ -19,7 +19,7 @@ from lamina.model.feed_forward import FeedForward
 from lamina.model.sequences import Sequences
 from lamina.model.stack import Stack
 from lamina.residual.norm import NormOptions
-from peers.twins import Twins, View
+from support.twins import Twins, View
 
 pytestmark = [pytest.mark.peers, pytest.mark.usefixtures("float64")]
 DIM, HEADS, HEAD_DIM, WIDENING = 16, 4, 4, 2

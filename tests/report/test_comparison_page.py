@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from lamina.diagnose.measure import gradient_by_layer
-from lamina.diagnose.results import Diagnosis, Series
+from lamina.diagnosis.measures import gradient_by_layer
+from lamina.diagnosis.results import Diagnosis, Series
 from lamina.errors import UserError
-from lamina.report.comparison import RunStory, Sample, comparison_page, save_comparison
-from made_diagnoses import HOSTILE
-from made_stories import SENTENCES, STORIES
+from lamina.report.pages.comparison import comparison_page, save_comparison
+from lamina.report.run_results import RunStory, Sample
+from support.made_diagnoses import HOSTILE
+from support.made_stories import SENTENCES, STORIES
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from lamina.diagnose.results import Diagnosis, Series
+from lamina.diagnosis.results import Diagnosis, Series
 from lamina.errors import UserError
-from lamina.report.diagnosis import page, save
-from made_diagnoses import HOSTILE, hostile, make
+from lamina.report.pages.diagnosis import page, save
+from support.made_diagnoses import HOSTILE, hostile, make
 
 
 class Tags(HTMLParser):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lamina import residual
-from lamina.report.figures import looks, looks_of_parts
+from lamina.report.figures.style import looks, looks_of_parts
 
 
 def test_a_scheme_has_its_colour_whoever_stands_beside_it() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.report.numbers import count, duration, short, size, with_spread
+from lamina.formatting import count, duration, short, size, with_spread
 
 BACK = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-", ",")
 

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from lamina.errors import UserError
-from lamina.report.comparison import save_comparison
-from made_stories import STORIES
+from lamina.report.pages.comparison import save_comparison
+from support.made_stories import STORIES
 
 STARTS = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lamina.report.runs import Evaluation, RunSummary, show_comparison, show_evaluation, show_run
+from lamina.report.terminal.runs import Evaluation, RunSummary, show_comparison, show_evaluation, show_run
 
 HOSTILE = "[/x] [red]"
 

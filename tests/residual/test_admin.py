@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import lamina
 from lamina import UserError
 from lamina.model.stack import Stack
-from small_models import SMALL, SOURCE, TARGET, small_model, small_stack
+from support.small_models import SMALL, SOURCE, TARGET, small_model, small_stack
 
 pytestmark = pytest.mark.usefixtures("float64")
 

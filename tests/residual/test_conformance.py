@@ -13,7 +13,7 @@ import lamina
 from lamina import residual
 from lamina.model.stack import Stack
 from lamina.residual.card import card
-from small_models import SMALL, SOURCE, TARGET, Mixer, by_reference, ready, small_model, small_stack
+from support.small_models import SMALL, SOURCE, TARGET, Mixer, by_reference, ready, small_model, small_stack
 
 every_scheme = pytest.mark.parametrize("name", residual.names())
 

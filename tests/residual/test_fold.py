@@ -9,7 +9,7 @@ from torch import nn
 from lamina import UserError, residual
 from lamina.model.encoder_decoder import EncoderDecoder
 from lamina.model.stack import Stack
-from small_models import SOURCE, TARGET, Mixer, small_model, small_stack
+from support.small_models import SOURCE, TARGET, Mixer, small_model, small_stack
 
 FOLDING = [scheme.name for scheme in residual.schemes() if scheme.folds]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from lamina.model.stack import Stack
-from small_models import small_stack
+from support.small_models import small_stack
 
 
 def output(scale: float, x: Tensor, norm: str = "layer") -> Tensor:

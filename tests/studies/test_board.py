@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lamina.studies import board as module
-from lamina.studies.board import Board, draw
-from lamina.train.run_folder import RunFolder, State
+from lamina.report.terminal import board as module
+from lamina.report.terminal.board import Board, draw
+from lamina.run_folder.folder import RunFolder, State
 
 
 def begin(path: Path, state: State, step: int) -> Path:

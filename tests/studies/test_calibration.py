@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lamina.diagnose.results import Diagnosis, Measure, Series
-from lamina.diagnose.thresholds import VerdictOptions
+from lamina.diagnosis.results import Diagnosis, Measure, Series
+from lamina.diagnosis.thresholds import VerdictOptions
 from lamina.studies import calibration, calibration_score
 from lamina.studies.calibration_score import Cell, Outcome, Signs, calibrate, choose, failures, library, score
 

@@ -15,16 +15,16 @@ import pytest
 
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
-from lamina.diagnose.results import Diagnosis
+from lamina.diagnosis.results import Diagnosis
 from lamina.errors import UserError
+from lamina.run_folder.folder import RunFolder
 from lamina.studies.cells import make_cells
 from lamina.studies.compare import Sharing, compare, share_machine
 from lamina.studies.summary import compare_and_summarise
-from lamina.studies.worker import DIAGNOSED, read_cost
-from lamina.train.run_folder import RunFolder
-from processes import heed_interrupts, limit_files
+from lamina.studies.worker import DIAGNOSED
+from support.processes import heed_interrupts, limit_files
 
-SMALL = Path(__file__).parents[1] / "small.toml"
+SMALL = Path(__file__).parents[1] / "support" / "small.toml"
 CONFIG = """
 extends = "{small}"
 [data]
@@ -70,7 +70,7 @@ def test_trained_once_then_used_again_and_moved_aside_when_outdated(config: Path
     first = {name: losses(path) for name, path in paths.items()}
     assert all(len(values) == 4 for values in first.values())
     assert first["post-ln-1-seed1"] != first["b2t-1-seed1"]
-    seconds, memory = read_cost(paths["b2t-1-seed1"])
+    seconds, memory = RunFolder(paths["b2t-1-seed1"]).cost()
     assert seconds > 0
     assert memory > 50 * 2**20
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lamina.run_folder.folder import RunFolder
 from lamina.studies import demo
-from lamina.train.run_folder import RunFolder
 
 pytestmark = pytest.mark.slow
 STEPS = 40

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from lamina.diagnose.results import Diagnosis, Measure, Verdict
-from lamina.report.comparison import RunStory
-from lamina.studies.findings import best_run, findings
-from lamina.studies.stories import LOSS
+from lamina.diagnosis.results import Diagnosis, Measure, Verdict
+from lamina.report.findings import best_run, findings
+from lamina.report.run_results import LOSS, RunStory
 
 
 def story(scheme: str, loss: float, *, depth: str = "12-12", state: str = "finished", share: float = 1.0) -> RunStory:

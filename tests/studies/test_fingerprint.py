@@ -10,9 +10,9 @@ from lamina import residual
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.data.store import Store
-from lamina.studies import fingerprint as module
-from lamina.studies.fingerprint import code_files, diagnosis_fingerprint, fingerprint
-from lamina.train.config import RunConfig
+from lamina.studies import reuse as module
+from lamina.studies.reuse import code_files, diagnosis_fingerprint, fingerprint
+from lamina.training.config import RunConfig
 
 
 def toy(folder: Path, sentences: int) -> Store:
@@ -89,7 +89,7 @@ def test_what_diagnoses_depend_on_does_not_change_the_training(store: Store, mon
     other = config(diagnose={"verdicts": {"vanishing_failure": 0.5}})
     assert fingerprint(other, store) == base[0]
     assert diagnosis_fingerprint(other) != base[1]
-    for name in ("gradient_by_layer.py", "diagnosis.py"):
+    for name in ("gradient_by_layer.py", "diagnose.py"):
         edit(monkeypatch, name)
         assert fingerprint(config(), store) == base[0]
         assert diagnosis_fingerprint(config()) != base[1]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.studies.pool import Job, run_jobs
+from lamina.studies.engines.local import Job, run_jobs
 
 
 def job(folder: Path, name: str, program: str) -> Job:
@@ -50,7 +50,7 @@ def test_a_pool_that_is_killed_takes_its_workers_along(tmp_path: Path) -> None:
     """The worker is the real one; what it would train is not there, so it is held up by a fifo."""
     os.mkfifo(tmp_path / "config.toml")  # opening it blocks until somebody writes
     program = (
-        "from pathlib import Path\nfrom lamina.studies.pool import Job, run_jobs\n"
+        "from pathlib import Path\nfrom lamina.studies.engines.local import Job, run_jobs\n"
         "from lamina.studies.worker import command\n"
         f"run = Path({str(tmp_path)!r})\n"
         "run_jobs([Job('run', command(run, 1), run / 'log.txt')], 1, lambda active: None)\n"

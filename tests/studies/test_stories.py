@@ -11,12 +11,12 @@ import pytest
 
 import lamina
 from lamina.errors import UserError
-from lamina.report.comparison import Sample, comparison_page
-from lamina.studies.findings import findings
-from lamina.studies.stories import LOSS, read_stories
-from lamina.train.run_folder import RunFolder
-from lamina.train.runs import read_config, train
-from trained_runs import trained_run
+from lamina.report.findings import findings
+from lamina.report.pages.comparison import comparison_page
+from lamina.report.run_results import LOSS, Sample, read_stories
+from lamina.run_folder.folder import RunFolder
+from lamina.runs.runs import read_config, train
+from support.trained_runs import trained_run
 
 
 @pytest.fixture(scope="module")

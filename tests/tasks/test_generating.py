@@ -15,7 +15,7 @@ from lamina.generate.scoring import score
 from lamina.generate.search import generate
 from lamina.tasks import TASKS
 from lamina.tasks.generating import GeneratingTask
-from small_tasks import model_for, task_of
+from support.small_tasks import model_for, task_of
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from lamina.data.tokenizer import BOS, CLS, EOS, MASK, SEP
 from lamina.generate.hypothesis import Hypothesis
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Inputs, Task
-from small_tasks import SMALL, model_for, store_of, task_of
+from support.small_tasks import SMALL, model_for, store_of, task_of
 
 ORDER = OrderOptions(max_tokens=300)
 every_task = pytest.mark.parametrize("name", TASKS)

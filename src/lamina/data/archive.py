@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any, NamedTuple
 
-from lamina.data.atomic import sync_folder
 from lamina.errors import UserError
+from lamina.files.atomic import sync_folder
 
 MAX_BYTES = 100 << 30
 MAX_MEMBERS = 100_000

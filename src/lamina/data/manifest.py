@@ -6,7 +6,6 @@ to it is noticed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, model_validator
 
 from lamina.errors import UserError
+from lamina.files.hashes import FileRecord, hash_json
 from lamina.options import Options
 
 FILE = "manifest.json"
@@ -31,13 +31,6 @@ def _inside(name: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_inside)]
-
-
-class FileRecord(Options):
-    """One file of the store."""
-
-    bytes: int
-    sha256: str
 
 
 class SourceRecord(Options):
@@ -116,17 +109,3 @@ class Manifest(Options):
         if sealed.get("sha256") != hash_json(sealed.get("manifest")):
             raise UserError(f"{folder / FILE}: was changed after it was written. {_WAY_OUT}")
         return cls.read(sealed["manifest"], str(folder / FILE))
-
-
-def hash_json(value: object) -> str:
-    """The hash of a JSON value, whatever the order of its keys."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
-
-
-def hash_file(path: Path) -> str:
-    """The SHA-256 of a file."""
-    try:
-        with path.open("rb") as handle:
-            return hashlib.file_digest(handle, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}).") from None

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from lamina.data.encode import Encoder, Part, encode_into
-from lamina.data.manifest import FILE, SourceRecord, SplitRecord, hash_file
+from lamina.data.manifest import FILE, SourceRecord, SplitRecord
 from lamina.data.prepare_options import SPLITS, PrepareOptions
-from lamina.data.progress import Progress, no_progress
 from lamina.data.readers import Notes, Reader, make_reader
 from lamina.data.readers.embedded import EmbeddedSets
 from lamina.data.readers.glue import GlueFiles
@@ -26,6 +25,8 @@ from lamina.data.store import DROPPED, Store
 from lamina.data.store_writer import StoreWriter
 from lamina.data.tokenizer import Tokenizer
 from lamina.errors import UserError
+from lamina.files.hashes import hash_file
+from lamina.files.progress import Progress, no_progress
 
 __all__ = ["PrepareOptions", "prepare", "summarise"]
 

@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from lamina.data.manifest import FILE, Manifest, SplitRecord, hash_file
+from lamina.data.manifest import FILE, Manifest, SplitRecord
 from lamina.data.packed import stretches
 from lamina.data.tokenizer import Tokenizer
 from lamina.errors import UserError, unknown
+from lamina.files.hashes import hash_file
 
 DROPPED = "dropped.json"
 

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from lamina.data.atomic import sync_folder
-from lamina.data.manifest import FILE, FieldRecord, FileRecord, Manifest, SplitRecord, hash_file
+from lamina.data.manifest import FILE, FieldRecord, Manifest, SplitRecord
 from lamina.data.store import Store, offset_path, partial_path, token_path
 from lamina.errors import UserError
+from lamina.files.atomic import sync_folder
+from lamina.files.hashes import FileRecord, hash_file
 
 
 class ArrayWriter:

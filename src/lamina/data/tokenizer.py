@@ -24,9 +24,9 @@ from typing import cast
 
 import numpy as np
 
-from lamina.data.atomic import write_file
 from lamina.data.vocabulary import Kind, VocabularyOptions, build_pipeline, learn
 from lamina.errors import UserError, unknown
+from lamina.files.atomic import write_file
 from lamina.options import Options
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>", "<mask>", "<cls>", "<sep>")

@@ -7,10 +7,10 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from lamina.errors import UserError
+from lamina.model.initialisation import start_table
 from lamina.model.modules import module_list
 from lamina.model.positions import LearnedPositions, Sinusoids
 from lamina.model.sequences import Sequences
-from lamina.model.start import start_table
 
 
 class AdaptiveTable(nn.Module):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from lamina.errors import UserError
 from lamina.model.embedding import AdaptiveTable
-from lamina.model.start import start_matrix
+from lamina.model.initialisation import start_matrix
 from lamina.residual.base import Matrix
 from lamina.residual.precision import without_autocast
 

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from lamina import residual as schemes
 from lamina.model.feed_forward import Activation
-from lamina.model.start import Init
+from lamina.model.initialisation import Init
 from lamina.options import Options
 from lamina.residual.norm import NormOptions
 

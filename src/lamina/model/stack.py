@@ -19,11 +19,11 @@ from torch.utils.checkpoint import checkpoint
 
 from lamina import residual as schemes
 from lamina.errors import UserError, unknown
+from lamina.model.initialisation import Init, start_matrix
 from lamina.model.keywords import Keywords
 from lamina.model.modules import module_list
 from lamina.model.profiling import profiling, refuse_sharded
 from lamina.model.roles import declared_matrices, matrices_by_role
-from lamina.model.start import Init, start_matrix
 from lamina.model.sublayer import Sublayer
 from lamina.options import Options
 from lamina.residual.base import Matrix, Observer, Part, Place, Role, Shape, Site

@@ -18,12 +18,12 @@ from lamina.model.attention import CrossAttention, SelfAttention
 from lamina.model.embedding import AdaptiveTable, Embedding
 from lamina.model.feed_forward import FeedForward, LinearFeedForward
 from lamina.model.heads import AdaptiveHead, ClassHead, MaskedWordHead
+from lamina.model.initialisation import start_table
 from lamina.model.options import ModelOptions, pair
 from lamina.model.presets import preset
 from lamina.model.profiling import profiling
 from lamina.model.sequences import Sequences
 from lamina.model.stack import Stack
-from lamina.model.start import start_table
 from lamina.residual.base import Matrix
 
 CALIBRATION_TOKENS = 8192

@@ -14,15 +14,15 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from lamina.data.atomic import write_file
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
-from lamina.diagnose.results import Diagnosis
+from lamina.diagnosis.results import Diagnosis
+from lamina.files.atomic import write_file
+from lamina.report.run_results import read_stories
 from lamina.studies.calibration_score import Cell, Outcome, calibrate
 from lamina.studies.cells import make_cells
 from lamina.studies.compare import compare
 from lamina.studies.demo import CONFIG, DATA
-from lamina.studies.stories import read_stories
 from lamina.tasks import build_task
 
 SCHEMES = (

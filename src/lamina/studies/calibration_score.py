@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
-from lamina.diagnose.results import Diagnosis, Verdict
-from lamina.diagnose.thresholds import VerdictOptions
-from lamina.diagnose.verdicts import judge
+from lamina.diagnosis.judge import judge
+from lamina.diagnosis.results import Diagnosis, Verdict
+from lamina.diagnosis.thresholds import VerdictOptions
 
 LEARNT = 0.1
 """Nats below the unigram model that the best run of a depth and rate must have reached."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from lamina import residual
 from lamina.errors import UserError
 from lamina.model.options import ModelOptions
-from lamina.train.config import RunConfig
-from lamina.train.runs import read_config
+from lamina.runs.runs import read_config
+from lamina.training.config import RunConfig
 
 Depth = int | tuple[int, int]
 

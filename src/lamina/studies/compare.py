@@ -22,18 +22,18 @@ import torch
 from rich.console import Console
 
 from lamina.config import to_toml
-from lamina.data.atomic import write_file
 from lamina.data.store import Store
 from lamina.errors import UserError
+from lamina.files.atomic import write_file
 from lamina.model.transformer import Transformer
-from lamina.studies.board import Board
+from lamina.report.terminal.board import Board
+from lamina.run_folder.folder import RunFolder
+from lamina.runs.runs import open_store, plan_run
 from lamina.studies.cells import Cell
-from lamina.studies.fingerprint import fingerprint
-from lamina.studies.pool import Job, run_jobs
+from lamina.studies.engines.local import Job, run_jobs
+from lamina.studies.reuse import fingerprint
 from lamina.studies.worker import command, is_done
 from lamina.tasks import build_task
-from lamina.train.run_folder import RunFolder
-from lamina.train.runs import open_store, plan_run
 
 FINGERPRINT, LOG, FORMER = "fingerprint.json", "log.txt", ".former"
 MEMORY_SHARE = 0.7  # of the machine's memory, for all workers together

@@ -13,14 +13,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lamina.data.atomic import write_file
 from lamina.data.prepare import prepare
-from lamina.data.progress import progress_bar
 from lamina.data.sources import source_options
 from lamina.data.synthetic import translation_pairs
-from lamina.report.comparison import RunStory
+from lamina.files.atomic import write_file
+from lamina.files.progress import progress_bar
+from lamina.report.findings import best_run
+from lamina.report.run_results import RunStory
 from lamina.studies.cells import make_cells
-from lamina.studies.findings import best_run
 from lamina.studies.summary import compare_and_summarise
 
 SCHEMES = ("post-ln", "pre-ln", "b2t", "admin", "resi-dual")
@@ -76,7 +76,7 @@ def run_demo(folder: Path, steps: int = STEPS) -> Path:
 
 def _translate(best: RunStory, path: Path, console: Console) -> None:
     """A few sentences that training has not seen, by the best model."""
-    from lamina.train.run import load
+    from lamina.runs.run import load
 
     run = load(path)
     source, target = zip(*translation_pairs("test", SHOWN, seed=UNSEEN, short=True), strict=True)

@@ -8,15 +8,15 @@ from pathlib import Path
 from rich.console import Console
 
 from lamina.errors import UserError
-from lamina.report.comparison import RunStory, save_comparison
-from lamina.report.page import form_of
-from lamina.report.picture import PICTURES
-from lamina.report.runs import show_comparison
+from lamina.report.figures.picture import PICTURES
+from lamina.report.findings import findings
+from lamina.report.pages.comparison import save_comparison
+from lamina.report.pages.page import form_of
+from lamina.report.run_results import RunStory, read_stories
+from lamina.report.terminal.runs import show_comparison
+from lamina.runs.runs import summarise_run
 from lamina.studies.cells import Cell
 from lamina.studies.compare import FORMER, BrokenOff, compare
-from lamina.studies.findings import findings
-from lamina.studies.stories import read_stories
-from lamina.train.runs import summarise_run
 
 
 def report_file(name: str | Path) -> Path:

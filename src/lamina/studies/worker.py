@@ -8,7 +8,6 @@ closes: whoever started it is gone.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import signal
@@ -19,13 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lamina.data.atomic import write_file
 from lamina.errors import UserError
+from lamina.files.atomic import write_file
 
 if TYPE_CHECKING:
-    from lamina.train.config import RunConfig
+    from lamina.training.config import RunConfig
 
-COST, DIAGNOSED = "cost.json", "diagnosed.txt"
+DIAGNOSED = "diagnosed.txt"
 SEEDS, BATCHES = 2, 4  # of a diagnosis
 
 
@@ -46,25 +45,16 @@ def command(run: Path, threads: int) -> tuple[str, ...]:
     return (sys.executable, "-m", "lamina.studies.worker", str(run), "--threads", str(threads))
 
 
-def read_cost(run: Path) -> tuple[float, int]:
-    """Seconds over all attempts, and the largest resident memory in bytes; zeros if nothing was written."""
-    try:
-        cost = json.loads((run / COST).read_bytes())
-        return float(cost["seconds"]), int(cost["memory"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0.0, 0
-
-
 def is_done(run: Path, config: RunConfig) -> bool:
     """Whether a run has ended and was diagnosed as it would be now."""
-    from lamina.studies.fingerprint import diagnosis_fingerprint
+    from lamina.studies.reuse import diagnosis_fingerprint
 
     file = run / DIAGNOSED
     return _has_ended(run) and file.is_file() and file.read_text() == diagnosis_fingerprint(config)
 
 
 def _has_ended(run: Path) -> bool:
-    from lamina.train.run_folder import RunFolder
+    from lamina.run_folder.folder import RunFolder
 
     status = RunFolder(run).status()
     return status is not None and status.has_ended
@@ -73,8 +63,8 @@ def _has_ended(run: Path) -> bool:
 def _work(run: Path, threads: int) -> None:
     import torch
 
-    from lamina.studies.fingerprint import diagnosis_fingerprint
-    from lamina.train.runs import read_config, train
+    from lamina.runs.runs import read_config, train
+    from lamina.studies.reuse import diagnosis_fingerprint
 
     torch.set_num_threads(threads)
     config = read_config(run, [])
@@ -93,18 +83,19 @@ def _work(run: Path, threads: int) -> None:
 
 def _diagnose(run: Path) -> None:
     """A model that cannot be measured, for its weights are not finite any more, is no reason to break off."""
-    from lamina.train.diagnosis import Extent, diagnose_all
+    from lamina.runs.diagnose import Extent, diagnose_run_or_config
 
     try:
-        diagnose_all([str(run)], Extent(seeds=SEEDS, batches=BATCHES, checkpoint="latest", depths=False))
+        list(diagnose_run_or_config(run, [], Extent(seeds=SEEDS, batches=BATCHES, checkpoint="latest", depths=False)))
     except UserError as error:
         print(f"no diagnosis: {error}", file=sys.stderr)
 
 
 def _add_cost(run: Path, seconds: float) -> None:
-    before, memory = read_cost(run)
+    from lamina.run_folder.folder import RunFolder
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    write_file(run / COST, json.dumps({"seconds": before + seconds, "memory": max(memory, peak)}).encode())
+    RunFolder(run).add_cost(seconds, peak)
 
 
 def _leave_with_parent() -> None:

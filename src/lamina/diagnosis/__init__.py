@@ -1,0 +1,1 @@
+"""Why a Transformer trains, or does not: recording, measures, checks and watching."""

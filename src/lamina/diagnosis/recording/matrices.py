@@ -1,0 +1,107 @@
+"""The weight matrices of a model by stack, layer and kind: as sub-layers declare them, else from their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from lamina.diagnosis.recording.records import MatrixName
+from lamina.model.stack import Stack
+
+# The first pattern that fits the path decides. Attention's output comes before `outer`: names such as c_proj and
+# output.dense serve both, and only what stands before them tells which.
+KINDS: tuple[tuple[str, str], ...] = (
+    ("query-key-value", r"(c_attn|in_proj|qkv|query_key_value|qkv_proj|wqkv)$"),
+    ("query", r"(q_proj|query|to_q|q_lin|wq|q)$"),
+    ("key", r"(k_proj|key|to_k|k_lin|wk|k)$"),
+    ("value", r"(v_proj|value|to_v|v_lin|wv|v)$"),
+    ("output", r"(o_proj|out_proj|to_out(\.0)?|out_lin|o|\w*att\w*\.(\w+\.)*(dense|c_proj|proj|wo))$"),
+    ("gate", r"(gate_proj|gate|wi_0|w_gate)$"),
+    ("inner", r"(fc1|c_fc|up_proj|linear1|lin1|intermediate\.dense|wi(_1)?|fc_in|dense_h_to_4h|w1)$"),
+    ("outer", r"(fc2|c_proj|down_proj|linear2|lin2|output\.dense|wo|fc_out|dense_4h_to_h|w2)$"),
+)
+FUSED = ("query", "key", "value")
+
+
+@dataclass(frozen=True, eq=False)
+class NamedMatrix:
+    """A matrix, or one of the three that are kept in one parameter."""
+
+    name: MatrixName
+    parameter: nn.Parameter
+    part: tuple[int, int] | None = None
+    """The dimension and the number of the third that is meant."""
+
+    def of(self, whole: Tensor) -> Tensor:
+        return whole if self.part is None else whole.chunk(3, dim=self.part[0])[self.part[1]]
+
+
+def name_matrices(
+    model: nn.Module, layers: Mapping[str, Sequence[Sequence[nn.Module]]], own: Mapping[str, Stack]
+) -> list[NamedMatrix]:
+    """All weight matrices in the order of the model.
+
+    layers: for every stack the modules of every layer.
+    own: those stacks that are Lamina's.
+    """
+    homes = {
+        id(parameter): (stack, number)
+        for stack, modules in layers.items()
+        for number, layer in enumerate(modules)
+        for module in layer
+        for parameter in module.parameters()
+    }
+    roles = {
+        id(matrix.weight): matrix.role for stack in own.values() for part in stack.parts for matrix in part.matrices
+    }
+    tables = {id(each.weight) for each in model.modules() if isinstance(each, nn.Embedding)}
+    return [
+        named
+        for path, parameter in model.named_parameters()
+        if parameter.dim() >= 2
+        for named in _named(path, parameter, homes.get(id(parameter)), roles, id(parameter) in tables)
+    ]
+
+
+def _named(
+    path: str, parameter: nn.Parameter, home: tuple[str, int] | None, roles: Mapping[int, str], is_table: bool
+) -> Iterator[NamedMatrix]:
+    stack, layer = home or ("", None)
+    known = roles.get(id(parameter)) or ("embedding" if is_table else kind_of(path))
+    by_shape = _kind_by_shape(parameter) if layer is not None else None
+    kind = known or by_shape or _end_of(path)
+    fused = _fused_dimension(parameter) if kind == "query-key-value" else None
+    if fused is None:
+        yield NamedMatrix(MatrixName(path, stack, layer, kind), parameter)
+        return
+    for number, each in enumerate(FUSED):
+        yield NamedMatrix(MatrixName(f"{path}[{each}]", stack, layer, each), parameter, (fused, number))
+
+
+def kind_of(path: str) -> str | None:
+    """`bert.encoder.layer.0.attention.self.query.weight` → `query`."""
+    stem = _stem(path)
+    return next((kind for kind, pattern in KINDS if re.search(rf"(^|[._]){pattern}", stem, re.IGNORECASE)), None)
+
+
+def _kind_by_shape(parameter: Tensor) -> str | None:
+    """A linear layer that widens, or that narrows, in a layer: what else would it be?"""
+    rows, columns = parameter.shape[:2]
+    return "inner" if rows > columns else "outer" if rows < columns else None
+
+
+def _end_of(path: str) -> str:
+    return ".".join([part for part in _stem(path).split(".") if not part.isdigit()][-2:])
+
+
+def _stem(path: str) -> str:
+    return re.sub(r"[._]weight$", "", path)
+
+
+def _fused_dimension(parameter: Tensor) -> int | None:
+    """Along which dimension query, key and value stand beside each other: linear layers have outputs first."""
+    rows, columns = parameter.shape[:2]
+    return 0 if rows == 3 * columns else 1 if columns == 3 * rows else None

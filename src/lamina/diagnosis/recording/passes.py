@@ -1,0 +1,121 @@
+"""One recorded pass: forwards, backwards, and the gradients of all weight matrices; the model is left as it was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from lamina.diagnosis.recording import foreign, own
+from lamina.diagnosis.recording.layers import find_layers
+from lamina.diagnosis.recording.records import MatrixName, Record
+from lamina.errors import UserError
+
+Pass = Callable[[nn.Module], Tensor]
+"""Runs a model on one batch; the loss."""
+
+
+def record_pass(model: nn.Module, run: Pass) -> tuple[Record, list[str]]:
+    """What `run` looks like from inside, and what a reader should know about how it was seen."""
+    with _left_alone(model):
+        with recording(model) as recorder:
+            loss = run(model)
+            _check_loss(loss)
+            torch.autograd.backward(loss)
+        gradients = _gradients(model)
+    if not recorder.stacks:
+        raise UserError(f"nothing of {type(model).__name__} could be recorded: {'; '.join(recorder.notes)}")
+    return Record(loss.item(), recorder.stacks, gradients), recorder.notes
+
+
+def gradients_of(model: nn.Module, run: Pass) -> dict[MatrixName, Tensor]:
+    """Of all weight matrices, whatever they are: they need not be finite."""
+    with _left_alone(model), torch.enable_grad():
+        torch.autograd.backward(run(model))
+        return _gradients(model)
+
+
+def recording(model: nn.Module) -> AbstractContextManager[own.Recorder]:
+    """Lamina's own stacks are recorded exactly; of any other model what its structure shows."""
+    return own.recording(model) if own.own_stacks(model) else foreign.recording(model)
+
+
+@contextmanager
+def random_state_kept() -> Iterator[None]:
+    """Whatever is seeded and drawn inside, outside nothing has changed."""
+    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(devices=devices):
+        yield
+
+
+def check_model(model: nn.Module) -> None:
+    """Refuse what cannot be measured before anything is."""
+    parameters = dict(model.named_parameters())
+    kind = type(model).__name__
+    if any(parameter.is_meta for parameter in parameters.values()):
+        raise UserError(f"{kind} is on the meta device: it has shapes, but no weights; load or draw them first")
+    for path, parameter in parameters.items():
+        bad = int((~torch.isfinite(parameter.detach())).sum())
+        if bad:
+            raise UserError(
+                f"{kind}: {bad:,} of {parameter.numel():,} numbers of {path} are NaN or infinite, so nothing can be "
+                "measured; use weights from before it broke, such as an earlier checkpoint"
+            )
+    if not any(parameter.requires_grad for parameter in parameters.values()):
+        mode = "training" if model.training else "evaluation"
+        raise UserError(
+            f"all {len(parameters)} parameters of {kind} are frozen (it is in {mode} mode), so no gradient can be "
+            "measured; call model.requires_grad_() first"
+        )
+
+
+def _check_loss(loss: object) -> None:
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        shape = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
+        raise UserError(
+            f"the loss must be a single number, but is {shape}; take its mean, as in loss=lambda y: …mean()"
+        )
+    if not loss.requires_grad:
+        raise UserError("the loss does not depend on any parameter that is trained; was it computed without gradient?")
+    if not math.isfinite(loss.item()):
+        raise UserError(f"the loss is {loss.item()}, though all weights are finite: the model overflows on this batch")
+
+
+def _gradients(model: nn.Module) -> dict[MatrixName, Tensor]:
+    return {
+        matrix.name: matrix.of(_dense(matrix.parameter.grad))
+        for matrix in find_layers(model).matrices
+        if matrix.parameter.grad is not None
+    }
+
+
+def _dense(gradient: Tensor) -> Tensor:
+    return gradient.to_dense() if gradient.is_sparse else gradient
+
+
+@contextmanager
+def _left_alone(model: nn.Module) -> Iterator[None]:
+    """The user's own gradients are put back, and buffers, such as running means; the gradients of the pass live on in
+    the record alone, without a copy."""
+    gradients = {parameter: parameter.grad for parameter in model.parameters()}
+    buffers = [
+        (module, name, buffer, buffer.clone())
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
+    for parameter in gradients:
+        parameter.grad = None
+    try:
+        yield
+    finally:
+        for parameter, gradient in gradients.items():
+            parameter.grad = gradient
+        with torch.no_grad():
+            for module, name, buffer, before in buffers:
+                module._buffers[name] = buffer
+                if not torch.equal(buffer, before):
+                    buffer.copy_(before)

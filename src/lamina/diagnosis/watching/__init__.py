@@ -1,0 +1,1 @@
+"""Following a model while it trains: probes, observations and alarms."""

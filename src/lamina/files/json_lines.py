@@ -1,0 +1,81 @@
+"""A file of JSON lines, each with its step, that grows at its end and survives a kill at any moment."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lamina.errors import UserError
+from lamina.files.atomic import write_file
+
+
+class JsonLines:
+    """Lines are with the operating system when `append` returns; no line but the last can be half written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def append(self, step: int, values: Mapping[str, Any]) -> None:
+        """Add a line. JSON knows no infinity and no not-a-number: they become null."""
+        line = (json.dumps({"step": step} | _finite(values)) + "\n").encode()
+        try:
+            descriptor = self._open()
+            end = os.fstat(descriptor).st_size
+            try:
+                if os.write(descriptor, line) < len(line):
+                    raise OSError(None, "only a part could be written")
+            except OSError:
+                os.ftruncate(descriptor, end)
+                raise
+        except OSError as error:
+            raise UserError(
+                f"{self.path}: cannot be written ({error.strerror}); make room and resume the run."
+            ) from error
+
+    def rewind(self, step: int) -> None:
+        """Drop the lines after `step`, and the half line that a kill may have left; all at once or not at all."""
+        self.close()
+        kept = [json.dumps(line) + "\n" for line in self.read() if line["step"] <= step]
+        if self.path.exists():
+            write_file(self.path, "".join(kept).encode())
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """The lines, without the last one if it is only half written."""
+        try:
+            lines = self.path.read_bytes().split(b"\n")[:-1]
+        except FileNotFoundError:
+            return
+        for number, line in enumerate(lines, start=1):
+            try:
+                values = json.loads(line)
+                int(values["step"])
+            except (ValueError, TypeError, KeyError):
+                warnings.warn(f"{self.path}:{number}: not a line of JSON with a step; left out.", stacklevel=2)
+            else:
+                yield values
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _open(self) -> int:
+        if self._descriptor is None:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            whole = self.path.read_bytes().rfind(b"\n") + 1
+            os.ftruncate(self._descriptor, whole)
+        return self._descriptor
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,1 @@
+"""Other libraries: Hugging Face models and its Trainer."""

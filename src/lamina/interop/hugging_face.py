@@ -1,0 +1,151 @@
+"""A folder with `config.json` and safetensors, as the library transformers saves them (the extra `transformers`).
+
+Only what is in the folder is read: no network, no code of the folder's own, no pickle. With weights the model is seen
+as it stands, over batches; without any its start values are drawn, over seeds. Batches hold random tokens or noise.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import nn
+
+from lamina.diagnosis.batch import passes_over
+from lamina.diagnosis.recording.layers import find_layers
+from lamina.diagnosis.subject import OUTPUT_DEPTHS, Subject
+from lamina.errors import UserError
+from lamina.interop.random_input import random_batches
+
+CONFIG = "config.json"
+PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+DEPTHS = ("num_hidden_layers", "num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers")
+RANDOM_INPUT = "the batches hold random tokens, pixels or sound: on real input activations may differ"
+START_VALUES = "there are no weights beside config.json: start values are drawn"
+
+
+def is_model_folder(path: Path) -> bool:
+    return (path / CONFIG).is_file()
+
+
+def pretrained_subject(
+    path: Path, *, batches: int = 4, tokens: int = 256, depths: tuple[int, ...] = OUTPUT_DEPTHS
+) -> Subject:
+    """The model of a folder on `batches` random batches of about `tokens` positions each."""
+    with _quiet(_import(path)) as transformers:
+        model_class, config = _class_and_config(transformers, path)
+        if _has_weights(path):
+            return _with_weights(path, model_class, config, batches, tokens)
+    factory = _Factory(model_class, config)
+    model, notes = factory(1, None), [RANDOM_INPUT, START_VALUES]
+    passes = passes_over(model, random_batches(model, batches, tokens), None, batches, notes)
+    any_depth = _follows_depth(factory, model)
+    if not any_depth:
+        notes.append(f"the depth of {model_class.__name__} cannot be changed through its config")
+    return Subject(path.name, passes, factory=factory, any_depth=any_depth, depths=depths, notes=notes)
+
+
+def _follows_depth(factory: _Factory, model: nn.Module) -> bool:
+    """Whether a model of another depth has it in its first and in its last stack, which measures against depth see:
+    configs made of several do not say it in one place."""
+    own = {len(layers) for layers in find_layers(model).layers.values()}
+    depth = 2 if 2 not in own else 3 if 3 not in own else 4
+    found = [len(layers) for layers in find_layers(factory(1, depth)).layers.values()]
+    return {found[0], found[-1]} == {depth}
+
+
+def _with_weights(path: Path, model_class: Any, config: Any, batches: int, tokens: int) -> Subject:
+    try:
+        model, found = model_class.from_pretrained(
+            path,
+            config=config,
+            dtype=torch.float32,
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise UserError(f"{path}: {model_class.__name__} could not be loaded from it: {error}") from error
+    notes = [RANDOM_INPUT]
+    if found["missing_keys"]:
+        first, count = sorted(found["missing_keys"])[0], len(found["missing_keys"])
+        notes.append(f"{count} weights are not in the files and were drawn at random, such as {first}")
+    passes = passes_over(model, random_batches(model, batches, tokens), None, batches, notes)
+    return Subject(path.name, passes, model=model, notes=notes)
+
+
+class _Factory:
+    """New models of the folder's config, at any depth."""
+
+    def __init__(self, model_class: Any, config: Any) -> None:
+        self.model_class, self.config = model_class, config
+
+    def __call__(self, seed: int, num_layers: int | None) -> nn.Module:
+        config = copy.deepcopy(self.config)
+        if num_layers is not None:
+            for name in DEPTHS:
+                if hasattr(config, name):
+                    setattr(config, name, num_layers)
+            kinds = getattr(config, "layer_types", None)
+            if kinds:  # one word for each layer
+                config.layer_types = [kinds[at % len(kinds)] for at in range(num_layers)]
+        torch.manual_seed(seed)
+        return self.model_class(config)
+
+
+def _import(path: Path) -> Any:
+    try:
+        import transformers
+    except ImportError:
+        raise UserError(
+            f"{path}: to read a model of transformers, install the extra: pip install 'lamina[transformers]'"
+        ) from None
+    return transformers
+
+
+def _class_and_config(transformers: Any, path: Path) -> tuple[Any, Any]:
+    """The class that the config names, if the library has it; nothing of the folder is ever executed."""
+    try:
+        named = (json.loads((path / CONFIG).read_bytes()).get("architectures") or [None])[0]
+        config = transformers.AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except (ValueError, OSError, AttributeError, KeyError) as error:
+        raise UserError(f"{path / CONFIG}: not the config of a model that transformers knows: {error}") from error
+    found = getattr(transformers, str(named), None) if named else None
+    if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
+        return found, config
+    if named is not None:
+        raise UserError(f"{path / CONFIG}: transformers {transformers.__version__} has no model {named!r}")
+    return transformers.MODEL_MAPPING[type(config)], config
+
+
+def _has_weights(path: Path) -> bool:
+    if any(path.glob("*.safetensors")):
+        return True
+    pickled = sorted(each.name for each in path.iterdir() if each.suffix in PICKLED)
+    if pickled:
+        raise UserError(
+            f"{path}: the weights are pickled ({pickled[0]}), and opening a pickle can run any code; save them as "
+            "safetensors where you trust them: model.save_pretrained(folder, safe_serialization=True)"
+        )
+    return False
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[Any]:
+    """Without the library's advice and bars on standard error."""
+    logging = transformers.utils.logging
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield transformers
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,91 @@
+"""A watch for the Trainer of Hugging Face's transformers.
+
+    trainer = Trainer(model=…, callbacks=[LaminaCallback(every=100)])
+    trainer.train()             # leaves diagnosis/watch.html in the output folder, and watch.json with its numbers
+
+The Trainer calls its callbacks by method name, so this needs nothing of transformers, and can be imported without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from lamina.diagnosis.options import DiagnoseOptions
+from lamina.diagnosis.watching.observation import FILE, Trouble, read_looks, write_looks
+from lamina.report.diagnosis_report import ReportingWatch
+
+
+class LaminaCallback:
+    """Watches the model from the first step of `trainer.train()` to the last; `watch` stays for a look afterwards.
+
+    What it has seen is written down whenever the Trainer saves, so that a run that is resumed loses nothing of it.
+    """
+
+    def __init__(
+        self,
+        every: int = 100,
+        *,
+        options: DiagnoseOptions | None = None,
+        on_warning: Callable[[Trouble], None] | None = None,
+    ) -> None:
+        self.every, self.options, self.on_warning = every, options, on_warning
+        self.watch: ReportingWatch | None = None
+
+    def on_train_begin(
+        self, arguments: Any, state: Any, control: Any, *, model: nn.Module, optimizer: Optimizer, **others: Any
+    ) -> None:
+        given: dict[str, Any] = {} if self.on_warning is None else {"on_warning": self.on_warning}
+        step = state.global_step
+        seen = read_looks(_folder(arguments) / FILE, until=step)
+        self.watch = ReportingWatch(
+            model, _bare(optimizer), every=self.every, step=step, history=seen, options=self.options, **given
+        ).__enter__()
+
+    def on_log(
+        self, arguments: Any, state: Any, control: Any, *, logs: dict[str, Any] | None = None, **others: Any
+    ) -> None:
+        """Add what fits into a line of the Trainer's log: the rest is in the report."""
+        if logs is not None and self.watch is not None and self.watch.history:
+            last = self.watch.history[-1].values()
+            logs |= {name: value for name, value in last.items() if "/" not in name or name.startswith("stream_peak/")}
+
+    def on_save(self, arguments: Any, state: Any, control: Any, **others: Any) -> None:
+        if self.watch is not None and state.is_world_process_zero:
+            folder = _folder(arguments)
+            folder.mkdir(parents=True, exist_ok=True)
+            write_looks(folder / FILE, self.watch.history)
+
+    def on_train_end(self, arguments: Any, state: Any, control: Any, **others: Any) -> None:
+        if self.watch is None:
+            return
+        self.watch.close()
+        if state.is_world_process_zero:
+            report = self.watch.report()
+            for ending in ("json", "html"):
+                report.save(_folder(arguments) / f"watch.{ending}")
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        """All other events of the Trainer are none of its business."""
+        if name.startswith("on_"):
+            return _ignore
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+
+def _folder(arguments: Any) -> Path:
+    return Path(arguments.output_dir) / "diagnosis"
+
+
+def _ignore(*arguments: Any, **keywords: Any) -> None:
+    pass
+
+
+def _bare(optimizer: Optimizer) -> Optimizer:
+    """Accelerate wraps optimisers; the one inside takes the step."""
+    while not hasattr(optimizer, "_optimizer_step_pre_hooks") and hasattr(optimizer, "optimizer"):
+        optimizer = optimizer.optimizer
+    return optimizer

@@ -1,0 +1,1 @@
+"""Figures: panels of lines, maps and their style."""

@@ -1,0 +1,91 @@
+"""Runs on a terminal: how one ended, several side by side, the scores of an evaluation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from lamina.formatting import duration
+from lamina.runs.summary import Evaluation, RunSummary
+
+
+def show_run(run: RunSummary) -> None:
+    """A summary at the end of a run."""
+    console = Console(highlight=False, soft_wrap=True)
+    reason = f": {escape(run.reason)}" if run.reason else ""
+    console.print(f"{escape(run.name)}: [bold]{run.state}[/] at step {run.step:,}{reason}")
+    if run.best_nll is not None:
+        perplexity = math.exp(min(700.0, run.best_nll))
+        console.print(f"best validation nll {run.best_nll:.4f} (perplexity {perplexity:.2f}) at step {run.best_step:,}")
+    if run.best_metric is not None:
+        name, value, step = run.best_metric
+        console.print(f"best validation {name} {value:.4g} at step {step:,}")
+    if run.final:
+        console.print(_scores_table({"valid": run.final}))
+
+
+def show_comparison(runs: Sequence[RunSummary]) -> None:
+    """One row per run; a failed one says so, as the papers' tables do."""
+    metrics = list(dict.fromkeys(name for run in runs for name in run.final if name not in ("loss", "nll")))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("run", style="cyan", no_wrap=True)
+    for heading in ("steps", "best nll", *map(escape, metrics)):
+        table.add_column(heading, justify="right")
+    for run in runs:
+        best = "–" if run.best_nll is None else f"{run.best_nll:.4f}"
+        cells = [f"{run.final[name]:.2f}" if name in run.final else "–" for name in metrics]
+        if run.state != "finished":
+            cells = [f"[red]{run.state}[/]", *[""] * (len(metrics) - 1)] if metrics else []
+        shown = best if metrics or run.state == "finished" else run.state
+        table.add_row(escape(run.name), f"{run.step:,}", shown, *cells)
+    console = Console(highlight=False)
+    console.print(table)
+    for run in runs:
+        if run.reason:
+            console.print(f"{run.name}: {run.reason}", soft_wrap=True, markup=False)
+
+
+def show_evaluation(evaluation: Evaluation) -> None:
+    """The metrics of each set, and what makes them comparable."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(_scores_table(evaluation.scores))
+    for name, signature in evaluation.signatures.items():
+        console.print(f"{name}: {signature}", style="dim", markup=False)
+
+
+def show_plan(plan: Mapping[str, float]) -> None:
+    """Memory per device with and without activation checkpointing, operations, time."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("memory per device", style="cyan")
+    table.add_column("as it is", justify="right")
+    table.add_column("checkpointing", justify="right")
+    for name in ("weights", "gradients", "optimiser"):
+        table.add_row(name, _gib(plan[name]), _gib(plan[name]))
+    table.add_row("activations", _gib(plan["activations"]), _gib(plan["activations_checkpointed"]))
+    table.add_row("together", _gib(plan["memory"]), _gib(plan["memory_checkpointed"]), style="bold")
+    console = Console(highlight=False)
+    console.print(f"{plan['parameters']:,.0f} parameters\n")
+    console.print(table)
+    tera = plan["flops_per_step"] / 1e12
+    console.print(
+        f"\n{tera:,.3f} teraFLOPs a step of {plan['tokens_per_step']:,.0f} tokens, {duration(plan['seconds'])} in all"
+    )
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:,.2f} GiB"
+
+
+def _scores_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("set", style="cyan")
+    names = list(dict.fromkeys(name for values in scores.values() for name in values))
+    for name in names:
+        table.add_column(escape(name), justify="right")
+    for which, values in scores.items():
+        table.add_row(escape(which), *(f"{values[name]:.4g}" if name in values else "–" for name in names))
+    return table

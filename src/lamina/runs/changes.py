@@ -1,0 +1,79 @@
+"""Whether a run goes on as it began: what it was started with is in its folder, and what differs now is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lamina.config import read_values, to_toml
+from lamina.data.manifest import Manifest
+from lamina.data.store import Store
+from lamina.errors import UserError
+from lamina.training.checkpoint.storage import list_checkpoints
+from lamina.training.config import RunConfig
+from lamina.run_folder.data_copy import keep, kept_store
+from lamina.run_folder.folder import RunFolder
+
+# Of [train]; anything in [diagnose] may change too.
+MAY_CHANGE = {"steps", "keep", "log_every", "samples", "threads", "device", "parallel"}
+
+Differences = Iterator[tuple[str, Any, Any]]
+"""A key, what it was, what it is."""
+
+
+def former_config(folder: RunFolder) -> RunConfig | None:
+    """What the run was started with. A start that came to nothing, no checkpoint and no result, binds nobody."""
+    status = folder.status()
+    ended = status is not None and status.has_ended
+    if not folder.config.is_file() or not (ended or list_checkpoints(folder.checkpoints)):
+        return None
+    return RunConfig.read(read_values(folder.config), where=str(folder.config))
+
+
+def record_start(folder: RunFolder, config: RunConfig, store: Store) -> None:
+    """Write down what a later start is compared with."""
+    folder.store_config(to_toml(config.resolved()))
+    keep(store, folder.path)
+
+
+def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, store: Store) -> None:
+    """A run of which one part was trained otherwise than the next would be a result of nothing."""
+    before, after = (each.resolved().model_dump(mode="json") for each in (former, config))
+    if listing := _listing(each for each in _differences(before, after) if _matters(each[0])):
+        raise UserError(
+            f"{folder.path}: this run was started with another config:{listing}\n"
+            "Use another folder, undo the change, or go on all the same with --force"
+        )
+    kept = kept_store(folder.path)
+    if kept is not None and kept.manifest.dump() != store.manifest.dump():
+        listing = _listing(_differences(_describe(kept.manifest), _describe(store.manifest)))
+        raise UserError(
+            f"{folder.path}: the data is not what this run was started with: {store.folder} was prepared anew, from "
+            f"other sources or settings:{listing}\nUse another folder, or go on all the same with --force"
+        )
+
+
+def _describe(manifest: Manifest) -> dict[str, Any]:
+    """What data is made from and with; hashes are cut to what a person can compare."""
+    return manifest.model_dump(mode="json", include={"settings"}) | {
+        "source": {f"{each.split} {each.path}": each.sha256[:12] for each in manifest.sources},
+        "tokenizer": {field: manifest.files[name].sha256[:12] for field, name in manifest.tokenizers.items()},
+    }
+
+
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> Differences:
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key), after.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _differences(old, new, f"{prefix}{key}.")
+        elif old != new:
+            yield f"{prefix}{key}", old, new
+
+
+def _matters(key: str) -> bool:
+    section, _, name = key.partition(".")
+    return section != "diagnose" and not (section == "train" and name in MAY_CHANGE)
+
+
+def _listing(differences: Differences) -> str:
+    return "".join(f"\n  {key}: was {old!r}, is {new!r}" for key, old, new in differences)

@@ -1,0 +1,152 @@
+"""What a run will need: parameters, memory per device, floating-point operations and time.
+
+Nothing is estimated by formula: the model of the config runs one training step on meta tensors, which have shapes but
+no numbers, and what autograd would keep and multiply is counted on the way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+from torch.backends.cuda import allow_fp16_bf16_reduction_math_sdp, fp16_bf16_reduction_math_sdp_allowed
+from torch.overrides import TorchFunctionMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from lamina.data.store import Store
+from lamina.errors import UserError
+from lamina.model.transformer import Transformer
+from lamina.tasks import build_task
+from lamina.tasks.base import Inputs, Task
+from lamina.training.config import RunConfig
+from lamina.training.loop import PRECISIONS
+
+MOMENTS = {"adam": 2, "adamw": 2, "radam": 2, "sgd": 0}  # tensors the optimiser keeps per weight
+WORD = 4  # bytes of a weight: all are kept in fp32
+
+
+@dataclass(frozen=True)
+class Plan:
+    """For one device, in bytes; FLOPs are those of all devices together.
+
+    With `parallel = "fsdp"` a device keeps its share of weights, gradients and optimiser. The layer that is being
+    computed, and the tables, are whole for a while: that is not counted.
+    """
+
+    parameters: int
+    weights: int
+    gradients: int
+    optimiser: int
+    activations: int
+    activations_checkpointed: int
+    tokens_per_step: int
+    flops_per_step: int
+    seconds: float
+    """The whole run, at the given share of the given peak."""
+
+    @property
+    def memory(self) -> int:
+        return self.weights + self.gradients + self.optimiser + self.activations
+
+    @property
+    def memory_checkpointed(self) -> int:
+        return self.weights + self.gradients + self.optimiser + self.activations_checkpointed
+
+
+def make_plan(
+    config: RunConfig, store: Store, *, devices: int = 1, teraflops: float = 100.0, efficiency: float = 0.4
+) -> Plan:
+    """`teraflops` is the peak of one device in the precision used, `efficiency` the share of it that is reached."""
+    task = build_task(config.task, store, config.task_options)
+    chosen = config.chosen_model()
+    if chosen.get("adaptive_cutoffs"):
+        raise UserError("a model with adaptive_cutoffs cannot be planned: its cost depends on the words it meets")
+    batches = task.batches("train", config.data, processes=devices * config.train.accumulate)
+    epoch = batches.plan.epoch(0)
+    inputs = task.inputs(batches.batch(0, len(epoch) // 2)).to("meta")
+    kept = {}
+    for checkpointed in (False, True):
+        with torch.device("meta"):
+            model = Transformer.build(task.model_options({**chosen, "checkpoint_layers": checkpointed})).train()
+        task.calibrate(model, inputs)
+        with Kept(model) as saved, lowered(PRECISIONS[config.train.precision]):
+            task.losses(model, inputs)
+        kept[checkpointed] = saved.bytes
+        if checkpointed == chosen.get("checkpoint_layers", False):
+            flops = _flops_of_a_step(task, model, inputs) * devices * config.train.accumulate
+    parameters = model.num_parameters()
+    moments = MOMENTS[config.optimiser.name] + (config.optimiser.name == "sgd" and config.optimiser.momentum > 0)
+    per_second = devices * teraflops * 1e12 * efficiency
+    kept_here = math.ceil(WORD * parameters / (devices if config.train.parallel == "fsdp" else 1))
+    return Plan(
+        parameters=parameters,
+        weights=kept_here,
+        gradients=kept_here,
+        optimiser=kept_here * moments,
+        activations=kept[False],
+        activations_checkpointed=kept[True],
+        tokens_per_step=config.data.max_tokens,
+        flops_per_step=flops,
+        seconds=config.train.steps * flops / per_second,
+    )
+
+
+def _flops_of_a_step(task: Task, model: Transformer, inputs: Inputs) -> int:
+    """Forwards and backwards, and what activation checkpointing computes again on the way back."""
+    with FlopCounterMode(display=False) as counter:
+        torch.autograd.backward(task.losses(model, inputs).smoothed)
+    return counter.get_total_flops()
+
+
+class Kept(torch.autograd.graph.saved_tensors_hooks):
+    """Counts the bytes that autograd keeps for the way back, weights aside, each tensor once."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._seen: dict[Any, int] = {_identity(each): 0 for each in (*model.parameters(), *model.buffers())}
+        super().__init__(self._count, lambda tensor: tensor)
+
+    @property
+    def bytes(self) -> int:
+        return sum(self._seen.values())
+
+    def _count(self, tensor: Tensor) -> Tensor:
+        self._seen.setdefault(_identity(tensor), tensor.untyped_storage().nbytes())
+        return tensor
+
+    def __enter__(self) -> Kept:  # type: ignore[override]
+        super().__enter__()
+        return self
+
+
+@contextmanager
+def lowered(precision: torch.dtype) -> Iterator[None]:
+    """What autocast does to a model, for it knows no meta tensors: what is multiplied is rounded before."""
+    allowed = fp16_bf16_reduction_math_sdp_allowed()  # type: ignore[no-untyped-call]
+    allow_fp16_bf16_reduction_math_sdp(True)  # or attention, which has no kernel of its own here, stays in fp32
+    try:
+        with Rounding(precision):
+            yield
+    finally:
+        allow_fp16_bf16_reduction_math_sdp(allowed)
+
+
+class Rounding(TorchFunctionMode):
+    def __init__(self, precision: torch.dtype) -> None:
+        super().__init__()
+        self._precision = precision
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function in (F.linear, F.scaled_dot_product_attention):
+            args = [each.to(self._precision) if isinstance(each, Tensor) else each for each in args]
+        return function(*args, **(kwargs or {}))
+
+
+def _identity(tensor: Tensor) -> Any:
+    """The storage: views of one tensor are kept once."""
+    return tensor.untyped_storage()._cdata

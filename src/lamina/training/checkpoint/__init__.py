@@ -1,0 +1,1 @@
+"""Checkpoints: snapshots of a run, on disk."""

@@ -1,0 +1,71 @@
+"""Tensors that lie in slices over several processes, as safetensors files: each process writes what it holds.
+
+    model/
+      shard-00001-model-00001-of-00001.safetensors     every file says at which offsets its pieces belong
+      shard-00002-model-00001-of-00001.safetensors
+
+Torch's distributed checkpoints with their safetensors storage; the default one keeps its metadata as a pickle. Reading
+needs neither the processes that wrote nor as many: each reads the pieces that overlap with what it wants.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.tensor import DTensor
+
+from lamina.training.checkpoint.snapshot import Tensors
+
+Like = Callable[[str], Tensor | None]
+"""A tensor that is laid out as the one of that name is wanted; None wants it whole."""
+
+
+def are_sharded(tensors: Tensors) -> bool:
+    return any(isinstance(each, DTensor) for each in tensors.values())
+
+
+def write_shards(folder: Path, tensors: Tensors) -> None:
+    """To be called by all processes. What each of them has is written once. Files are synced."""
+    writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
+    try:
+        save(dict(tensors), storage_writer=writer)
+    except CheckpointException as failed:
+        raise _as_one_error(failed) from failed
+
+
+def read_shards(folder: Path, like: Like) -> dict[str, Tensor]:
+    """All tensors of the shards in the folder."""
+    reader = HuggingFaceStorageReader(str(folder))
+    tensors = {}
+    for name, entry in reader.read_metadata().state_dict_metadata.items():
+        assert isinstance(entry, TensorStorageMetadata)
+        tensors[name] = _empty(entry, like(name))
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "torch.distributed is disabled")  # as it should be: nobody else is asked
+            load(tensors, storage_reader=reader, no_dist=True)
+    except CheckpointException as failed:
+        raise _as_one_error(failed) from failed
+    return tensors
+
+
+def _empty(entry: TensorStorageMetadata, like: Tensor | None) -> Tensor:
+    dtype = entry.properties.dtype
+    if like is None or like.shape != entry.size:  # a counter of the optimiser; or of another model, which is found out
+        return torch.empty(entry.size, dtype=dtype)
+    return torch.empty_like(like, dtype=dtype)
+
+
+def _as_one_error(failed: CheckpointException) -> OSError:
+    """Torch gathers the exceptions of all processes; the first says what is wrong."""
+    error, _ = next(iter(failed.failures.values()))
+    return error if isinstance(error, OSError) else OSError(str(error))

@@ -1,0 +1,280 @@
+"""Checkpoints: each a new folder, written and synced under a hidden name, then renamed.
+
+    checkpoints/
+      step-00001000/
+        model.safetensors
+        optimiser.safetensors   state.<parameter>.<key>
+        optimiser.json          the optimiser's class, and state that is no tensor
+        random.safetensors      torch's random state
+        counters.json           what the loop counts: step, epoch, best metric …
+        manifest.json           size and hash of every file
+      latest -> step-00001000
+      best -> step-00000500
+
+Where processes hold slices of the model, `model/` and `optimiser/` stand in place of the first two files, with a shard
+from every process. Any number of processes reads either.
+
+One run saves at a time, the one that holds the lock of the run folder. However it ends, a folder `step-…` is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from lamina.errors import UserError
+from lamina.files.atomic import sync_folder
+from lamina.run_folder.seal import MANIFEST, DamagedCheckpoint, check, seal
+from lamina.training.checkpoint.shards import Like, are_sharded, read_shards, write_shards
+from lamina.training.checkpoint.snapshot import Snapshot, Tensors, parameter_of
+from lamina.training.distributed.world import ALONE, World
+
+MODEL, OPTIMISER, RANDOM = "model.safetensors", "optimiser.safetensors", "random.safetensors"
+OPTIMISER_FACTS, COUNTERS = "optimiser.json", "counters.json"
+FILES = (MODEL, OPTIMISER, OPTIMISER_FACTS, RANDOM, COUNTERS)
+LATEST, BEST = "latest", "best"
+
+_REPLACED = ".replaced"
+
+
+def save(
+    folder: Path, snapshot: Snapshot, *, best_step: int | None = None, keep: int = 2, world: World = ALONE
+) -> Path:
+    """Write a checkpoint, point the links, and only then remove all but the last `keep` and the best one.
+
+    All processes call it; the first does all but write the others' shards.
+    """
+    assert keep >= 2, "one checkpoint is too few: it may be damaged"
+    target = folder / _name(snapshot.step)
+    partial = folder / f".{target.name}.partial"
+    try:
+        if world.is_first:
+            folder.mkdir(parents=True, exist_ok=True)
+            _sweep(folder)
+            partial.mkdir()
+        world.wait()
+        _write_shards(partial, snapshot)
+        if world.is_first:
+            _write(partial, snapshot)
+            _put_in_place(partial, target)
+            point(folder, latest_step=snapshot.step, best_step=best_step)
+    except (OSError, SafetensorError) as error:
+        raise UserError(
+            f"{target}: the checkpoint could not be saved ({getattr(error, 'strerror', None) or error}). Those before "
+            f"it are as they were; make room and resume the run."
+        ) from error
+    finally:
+        if world.is_first:
+            shutil.rmtree(partial, ignore_errors=True)
+    if world.is_first:
+        _remove_old(folder, snapshot.step, best_step, keep)
+    world.wait()
+    return target
+
+
+def save_model(target: Path, model: Tensors) -> None:
+    """Write weights alone, sealed as those of a checkpoint are; what was there makes way for them."""
+    partial, replaced = target.with_name(f".{target.name}.partial"), target.with_name(target.name + _REPLACED)
+
+    def sweep() -> None:
+        shutil.rmtree(partial, ignore_errors=True)
+        if target.exists():
+            shutil.rmtree(replaced, ignore_errors=True)
+
+    sweep()  # after a process that was killed
+    try:
+        partial.mkdir()
+        _write_tensors(partial, {MODEL: model})
+        _finish(partial)
+        _put_in_place(partial, target)
+    except (OSError, SafetensorError) as error:
+        what = getattr(error, "strerror", None) or error
+        raise UserError(f"{target}: could not be saved ({what}); make room and try again.") from error
+    finally:
+        sweep()
+
+
+def load(path: Path) -> Snapshot:
+    """Read a checkpoint, once all of its files are known to be as they were written."""
+    check(path, FILES)
+    return read(path)
+
+
+def load_model(path: Path) -> Tensors:
+    """Read the weights alone."""
+    check(path, (MODEL,))
+    with _vanishing(path):
+        return _read_tensors(path / MODEL, lambda name: None)
+
+
+def find_latest(folder: Path, world: World = ALONE) -> Path | None:
+    """The newest good checkpoint, with a warning for each damaged one on the way; None if none was ever saved.
+
+    All processes call it; the first one looks, so that they agree.
+    """
+    paths = list_checkpoints(folder)
+    found = int(world.from_first(_newest_good(folder, paths) if world.is_first else 0))
+    return None if found < 0 else paths[found]
+
+
+def read(path: Path, model: nn.Module | None = None) -> Snapshot:
+    """Read a checkpoint that is known to be good. Of what the model holds in slices, each process reads its own."""
+    parameters = {} if model is None else dict(model.named_parameters())
+    with _vanishing(path):
+        return Snapshot(
+            model=_read_tensors(path / MODEL, parameters.get),
+            optimiser=_read_tensors(path / OPTIMISER, lambda name: parameters.get(parameter_of(name))),
+            optimiser_facts=json.loads((path / OPTIMISER_FACTS).read_bytes()),
+            random=load_file(path / RANDOM),
+            counters=json.loads((path / COUNTERS).read_bytes()),
+        )
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """All finished checkpoints, oldest first, one for each step."""
+    return list({step: path for step, _, path in sorted(_finished(folder))}.values())
+
+
+def point(folder: Path, *, latest_step: int, best_step: int | None) -> None:
+    """Point the links `latest` and `best`: after saving, and on resuming, for a kill may have come in between."""
+    for link, step in {LATEST: latest_step, BEST: best_step}.items():
+        if step is None or not (folder / _name(step)).exists():
+            (folder / link).unlink(missing_ok=True)
+            continue
+        partial = folder / f".{link}.partial"
+        partial.unlink(missing_ok=True)
+        partial.symlink_to(_name(step))
+        partial.replace(folder / link)
+    sync_folder(folder)
+
+
+def _newest_good(folder: Path, paths: Sequence[Path]) -> int:
+    """Its number among the paths; -1 where there are none."""
+    for number in reversed(range(len(paths))):
+        try:
+            check(paths[number], FILES)
+            return number
+        except DamagedCheckpoint as damage:
+            warnings.warn(f"{damage} Going back to the checkpoint before it.", stacklevel=3)
+    if paths:
+        raise DamagedCheckpoint(f"{folder}: all {len(paths)} checkpoints are damaged; start the run anew.")
+    return -1
+
+
+def _write_shards(folder: Path, snapshot: Snapshot) -> None:
+    for name, tensors in {MODEL: snapshot.model, OPTIMISER: snapshot.optimiser}.items():
+        if are_sharded(tensors):
+            write_shards((folder / name).with_suffix(""), tensors)
+
+
+def _write(folder: Path, snapshot: Snapshot) -> None:
+    facts: dict[str, Any] = {OPTIMISER_FACTS: snapshot.optimiser_facts, COUNTERS: snapshot.counters}
+    for name, content in facts.items():
+        (folder / name).write_bytes((json.dumps(content, allow_nan=False) + "\n").encode())
+    _write_tensors(folder, {MODEL: snapshot.model, OPTIMISER: snapshot.optimiser, RANDOM: snapshot.random})
+    _finish(folder)
+
+
+def _write_tensors(folder: Path, files: Mapping[str, Tensors]) -> None:
+    for name, tensors in files.items():
+        if not are_sharded(tensors):
+            save_file(_apart(tensors), folder / name, {"format": "pt"})
+
+
+def _finish(folder: Path) -> None:
+    seal(folder)
+    mode = (folder / MANIFEST).stat().st_mode
+    for path in folder.glob("*.safetensors"):
+        path.chmod(mode)  # safetensors lets nobody but the owner read
+    for path in (*folder.rglob("*"), folder):
+        sync_folder(path)  # a file is synced just as a folder is
+
+
+def _read_tensors(file: Path, like: Like) -> Tensors:
+    return load_file(file) if file.exists() else read_shards(file.with_suffix(""), like)
+
+
+def _apart(tensors: Tensors) -> dict[str, Tensor]:
+    """Dense tensors of which no two share memory: safetensors refuses what has two names, so it is written twice."""
+    apart: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        tensor = tensor.detach().contiguous()
+        memory = tensor.untyped_storage().data_ptr()
+        apart[name] = tensor.clone() if memory in seen else tensor
+        seen.add(memory)
+    return apart
+
+
+def _put_in_place(partial: Path, target: Path) -> None:
+    """Rename. A checkpoint of the same step makes way, and stays in sight until the new one is there."""
+    replaced = target.with_name(target.name + _REPLACED)
+    if target.exists():
+        target.rename(replaced)
+    try:
+        partial.rename(target)
+    except OSError:
+        if replaced.exists():
+            replaced.rename(target)
+        raise
+    sync_folder(target.parent)
+
+
+def _remove_old(folder: Path, step: int, best_step: int | None, keep: int) -> None:
+    """What is newer than `step` goes too: the run was resumed before it, so it belongs to a story no longer told."""
+    finished = sorted(_finished(folder))
+    steps = sorted({each for each, whole, _ in finished if whole and each <= step})
+    kept = {*steps[-keep:], best_step}
+    for each, whole, path in finished:
+        if not whole or each not in kept:
+            try:
+                _discard(path)
+            except OSError as error:
+                warnings.warn(f"{path}: an old checkpoint could not be removed ({error.strerror}).", stacklevel=3)
+
+
+def _sweep(folder: Path) -> None:
+    """Clean up after a process that was killed while saving."""
+    for path in folder.glob(".step-*"):
+        shutil.rmtree(path)
+    for _, whole, path in list(_finished(folder)):
+        if not whole:
+            original = path.with_name(path.name.removesuffix(_REPLACED))
+            _discard(path) if original.exists() else path.rename(original)
+
+
+def _discard(path: Path) -> None:
+    """Remove, first the name and then the rest: half a checkpoint is never seen."""
+    hidden = path.with_name(f".{path.name}.discarded")
+    path.rename(hidden)
+    shutil.rmtree(hidden)
+
+
+def _finished(folder: Path) -> Iterator[tuple[int, bool, Path]]:
+    """Step, whether it is in its place (or was about to be replaced), and path of every finished checkpoint."""
+    for path in folder.glob("step-*"):
+        if found := re.fullmatch(rf"step-(\d{{8,}})({re.escape(_REPLACED)})?", path.name):
+            yield int(found[1]), found[2] is None, path
+
+
+def _name(step: int) -> str:
+    return f"step-{step:08d}"
+
+
+@contextmanager
+def _vanishing(path: Path) -> Iterator[None]:
+    """Whoever trains may remove a checkpoint while another process, having checked it, reads it."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise DamagedCheckpoint(f"{path}: cannot be read any more ({error}).") from error

@@ -1,0 +1,297 @@
+"""What can be diagnosed, how it is fed, and what is said where it cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from lamina.diagnosis.batch import RANDOM_DIRECTION, split
+from lamina.diagnosis.recording.passes import record_pass
+from lamina.diagnosis.subject import Subject, as_factory, subject_of
+from lamina.errors import UserError
+from lamina.interop.hugging_face import is_model_folder, pretrained_subject
+from lamina.model.transformer import Transformer
+
+DIM = 16
+X = torch.randn(8, 5, DIM, generator=torch.Generator().manual_seed(1))
+
+
+def encoder(num_layers: int = 2) -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(DIM, 2, 32, batch_first=True)
+    return nn.TransformerEncoder(layer, num_layers, enable_nested_tensor=False)
+
+
+def losses(subject: Subject) -> list[float]:
+    model = subject.build(1)
+    return [record_pass(model, run)[0].loss for run in subject.passes]
+
+
+# Batches
+
+
+def test_one_batch_is_cut_along_its_first_dimension() -> None:
+    pieces = split({"x": torch.arange(10), "y": (torch.arange(10), "word")}, 4)
+    assert [piece["x"].tolist() for piece in pieces] == [[0, 1], [2, 3, 4], [5, 6], [7, 8, 9]]
+    assert torch.equal(pieces[1]["y"][0], torch.tensor([2, 3, 4]))
+    assert pieces[1]["y"][1] == "word"
+    assert len(split(torch.zeros(3, 2), 8)) == 3
+
+
+class Pair(NamedTuple):
+    x: Tensor
+    y: Tensor
+
+
+def test_a_named_tuple_is_cut_into_named_tuples() -> None:
+    pieces = split(Pair(torch.arange(4), torch.arange(4)), 2)
+    assert [piece.y.tolist() for piece in pieces] == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("batch", [torch.zeros(1, 4), (torch.zeros(3), torch.zeros(4)), "no tensor"])
+def test_what_cannot_be_cut_stays_whole(batch: Any) -> None:
+    assert split(batch, 4) == [batch]
+
+
+def test_a_length_that_comes_first_is_not_cut() -> None:
+    model = nn.Transformer(DIM, 2, 2, 2, 32)  # (length, batch, dim)
+    assert len(subject_of(model, (torch.randn(6, 2, DIM), torch.randn(6, 2, DIM))).passes) == 1
+
+
+def test_tensor_tuple_dictionary_and_list() -> None:
+    model = encoder()
+    alone = losses(subject_of(model.eval(), X, torch.sum))
+    assert len(alone) == 4
+    assert losses(subject_of(model, (X,), torch.sum)) == alone
+    assert losses(subject_of(model, {"src": X}, torch.sum)) == alone
+    assert losses(subject_of(model, [X[:2], {"src": X[2:4]}], torch.sum)) == alone[:2]
+    with pytest.raises(UserError, match="list of batches is empty"):
+        subject_of(model, [])
+
+
+# Losses
+
+
+def test_a_loss_of_the_output_or_of_output_and_batch() -> None:
+    model = encoder().eval()
+    one = losses(subject_of(model, X, lambda output: output.square().mean(), batches=1))
+    two = losses(subject_of(model, X, lambda output, batch: (output - batch).square().mean(), batches=1))
+    expected = model(X)
+    assert one == [pytest.approx(expected.square().mean().item())]
+    assert two == [pytest.approx((expected - X).square().mean().item())]
+
+
+def test_a_loss_that_is_a_module_of_two() -> None:
+    model = encoder().eval()
+    assert losses(subject_of(model, X, nn.MSELoss(), batches=1)) == [
+        pytest.approx(nn.functional.mse_loss(model(X), X).item())
+    ]
+    with pytest.raises(UserError, match=r"cannot be called with .*\(Tensor and dict\).*loss=lambda output, batch"):
+        losses(subject_of(model, {"src": X}, nn.CrossEntropyLoss()))
+
+
+class WithLoss(nn.Module):
+    def __init__(self, kind: type) -> None:
+        super().__init__()
+        self.body, self.kind = encoder(), kind
+
+    def forward(self, x: Tensor) -> Any:
+        loss = self.body(x).square().mean()
+        return {"loss": loss} if self.kind is dict else type("Output", (), {"loss": loss})()
+
+
+@pytest.mark.parametrize("kind", [dict, object])
+def test_the_output_s_own_loss(kind: type) -> None:
+    subject = subject_of(WithLoss(kind).eval(), X, batches=1)
+    assert losses(subject) == [pytest.approx(subject.build(1).body(X).square().mean().item())]
+    assert not subject.notes
+
+
+def test_lamina_s_own_losses_and_padded_batches() -> None:
+    model = Transformer.from_preset(
+        "iwslt", num_layers=2, model_dim=16, feed_forward_dim=32, num_heads=2, vocab_size=40
+    )
+    ids = torch.randint(3, 40, (4, 6))
+    subject = subject_of(model.eval(), {"source": ids, "target": ids, "labels": ids}, batches=2)
+    assert losses(subject)[0] == pytest.approx(model(ids[:2], ids[:2], labels=ids[:2]).smoothed.mean().item())
+
+
+def test_without_a_loss_a_random_direction_and_a_note() -> None:
+    subject = subject_of(encoder().eval(), X, batches=2)
+    again = subject_of(subject.model, X, batches=2)
+    assert losses(subject) == losses(again), "the direction is always the same"
+    assert set(subject.notes) == {RANDOM_DIRECTION}
+
+
+class Wordy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = encoder()
+
+    def forward(self, x: Tensor) -> str:
+        self.body(x)
+        return "nothing to differentiate"
+
+
+@pytest.mark.parametrize(
+    ("model", "loss", "message"),
+    [
+        (encoder(), lambda output: output, r"single number, but is a tensor of shape \(2, 5, 16\)"),
+        (encoder(), lambda output: 3.0, "single number, but is a float"),
+        (encoder(), lambda output: output.detach().sum(), "does not depend on any parameter"),
+        (encoder(), lambda output: output.sum() * float("inf"), "the loss is .*inf|the loss is nan"),
+        (Wordy(), None, "returned a str without a loss"),
+    ],
+)
+def test_losses_that_are_none(model: nn.Module, loss: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        losses(subject_of(model, X, loss))
+
+
+# Models
+
+
+def test_a_batch_on_another_device() -> None:
+    with pytest.raises(UserError, match="the model is on cpu, but the batch on meta; move one"):
+        losses(subject_of(encoder(), X.to("meta")))
+
+
+def test_a_model_without_weights() -> None:
+    with pytest.raises(UserError, match="meta device"):
+        subject_of(encoder().to("meta"), X)
+
+
+def test_a_frozen_model_in_evaluation_mode() -> None:
+    with pytest.raises(UserError, match=r"all 24 parameters .* frozen \(it is in evaluation mode\).*requires_grad_"):
+        subject_of(encoder().eval().requires_grad_(False), X)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite(bad: float) -> None:
+    model = encoder()
+    with torch.no_grad():
+        model.layers[1].linear1.weight[3, 4] = bad
+    with pytest.raises(UserError, match=r"1 of 512 numbers of layers.1.linear1.weight are NaN or infinite"):
+        subject_of(model, X)
+
+
+def test_no_repeated_layers() -> None:
+    with pytest.raises(UserError, match="no repeated layers"):
+        losses(subject_of(nn.Sequential(nn.Linear(DIM, DIM), nn.ReLU()), X))
+
+
+# Factories
+
+
+def test_factories_take_a_seed_a_depth_both_or_nothing() -> None:
+    for make in (encoder, lambda: encoder(3)):
+        factory, any_depth = as_factory(make)
+        assert any_depth == (make is encoder)
+        assert torch.equal(factory(1, None).layers[0].linear1.weight, factory(1, None).layers[0].linear1.weight)
+        assert not torch.equal(factory(1, None).layers[0].linear1.weight, factory(2, None).layers[0].linear1.weight)
+    factory, any_depth = as_factory(lambda seed, num_layers=2: encoder(num_layers))
+    assert any_depth
+    assert len(factory(1, 5).layers) == 5
+
+
+def test_a_depth_without_a_default() -> None:
+    with pytest.raises(UserError, match=r"num_layers of the factory needs a default.*def make\(seed, num_layers=6\)"):
+        subject_of(lambda seed, num_layers: encoder(num_layers), X)
+
+
+def test_what_is_no_model_and_makes_none() -> None:
+    with pytest.raises(UserError, match="but this is a int"):
+        subject_of(3, X)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="the factory returned a str"):
+        subject_of(lambda: "a model", X)  # type: ignore[arg-type, return-value]
+
+
+# Folders of the library transformers
+
+
+@pytest.fixture
+def transformers() -> Any:
+    library = pytest.importorskip("transformers")
+    library.utils.logging.set_verbosity_error()
+    return library
+
+
+SIZES = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+
+
+def test_a_folder_of_pickles_is_not_opened(tmp_path: Path, transformers: Any) -> None:
+    transformers.BertConfig(**SIZES, architectures=["BertModel"]).save_pretrained(tmp_path)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"never read")
+    assert is_model_folder(tmp_path)
+    with pytest.raises(UserError, match=r"pickled \(pytorch_model.bin\).*save them as safetensors"):
+        pretrained_subject(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "config.json: not the config of a model"),
+        ("{}", "config.json: not the config of a model"),
+        (json.dumps({"model_type": "bert", "architectures": ["BertForWhatever"]}), "has no model 'BertForWhatever'"),
+        (json.dumps({"model_type": "bert", "architectures": ["logging"]}), "has no model 'logging'"),
+        (json.dumps({"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}}), "not the config of a model"),
+    ],
+)
+def test_configs_that_are_none(content: str, message: str, tmp_path: Path, transformers: Any) -> None:
+    (tmp_path / "config.json").write_text(content)
+    (tmp_path / "own.py").write_text("raise AssertionError('code of the folder was run')")
+    with pytest.raises(UserError, match=message):
+        pretrained_subject(tmp_path)
+
+
+@pytest.mark.peers
+def test_a_folder_with_weights_is_seen_as_it_stands(tmp_path: Path, transformers: Any) -> None:
+    model = transformers.BertForMaskedLM(transformers.BertConfig(**SIZES))
+    model.save_pretrained(tmp_path)
+    subject = pretrained_subject(tmp_path, batches=3, tokens=64)
+    assert subject.factory is None
+    assert len(losses(subject)) == 3
+    assert torch.equal(
+        subject.build(1).bert.encoder.layer[0].output.dense.weight, model.bert.encoder.layer[0].output.dense.weight
+    )
+    (tmp_path / "model.safetensors").write_bytes(b"\0" * 20)
+    with pytest.raises(UserError, match="could not be loaded"):
+        pretrained_subject(tmp_path)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("BertForMaskedLM", SIZES),
+        ("BertModel", SIZES),
+        ("GPT2LMHeadModel", {"vocab_size": 50, "n_embd": 16, "n_layer": 2, "n_head": 2}),
+        ("LlamaForCausalLM", SIZES),
+        ("ViTForImageClassification", {**SIZES, "image_size": 8, "patch_size": 4, "num_labels": 3}),
+        ("MarianMTModel", {"vocab_size": 50, "d_model": 16, "pad_token_id": 0, "decoder_start_token_id": 0}),
+        ("WhisperForConditionalGeneration", {"vocab_size": 50, "d_model": 16, "max_source_positions": 10}),
+    ],
+)
+def test_a_config_alone_is_seen_at_its_start(
+    kind: str, options: dict[str, Any], tmp_path: Path, transformers: Any
+) -> None:
+    paired = {
+        f"{stack}_{name}": size
+        for stack in ("encoder", "decoder")
+        for name, size in (("layers", 2), ("attention_heads", 2), ("ffn_dim", 32))
+    }
+    words = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+    options = options | (paired | words if "d_model" in options else {})
+    model_class = getattr(transformers, kind)
+    model_class.config_class(**options, architectures=[kind]).save_pretrained(tmp_path)
+    subject = pretrained_subject(tmp_path, batches=2, tokens=32)
+    assert subject.model is None
+    record, _ = record_pass(subject.build(1), subject.passes[0])
+    assert {stack.num_layers for stack in record.stacks} == {2}
+    assert subject.factory is not None
+    deeper, _ = record_pass(subject.factory(1, 3), subject.passes[0])
+    assert {stack.num_layers for stack in deeper.stacks} == {3}

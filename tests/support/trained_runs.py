@@ -1,0 +1,44 @@
+"""Runs of a few steps on the embedded languages, for what uses a trained model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lamina.data.prepare import prepare
+from lamina.data.sources import source_options
+from lamina.runs.runs import train
+from lamina.training.config import RunConfig
+
+SETS: dict[str, Any] = {
+    "translation": ["translation:{}"],
+    "language-modelling": ["text:{}"],
+    "classification": ["paraphrases:{}"],
+    "multilingual-translation": {pair: [f"translation/{pair}:{{}}"] for pair in ("marn-tuvo", "marn-selu")},
+}
+
+
+def trained_run(task: str, folder: Path, steps: int = 6, **task_options: Any) -> Path:
+    """The folder of a finished run, made once."""
+    path = folder / "runs" / task
+    if path.exists():
+        return path
+    sets = {split: _sized(SETS[task], count) for split, count in (("train", 80), ("valid", 8))}
+    chosen = {"test": (), "tokenizer": {"size": 400}, **sets}
+    store = prepare(source_options("embedded-text", ".", str(folder / "stores" / task), **chosen))
+    values = {
+        "task": task,
+        "task_options": task_options,
+        "data": {"store": str(store.folder), "max_tokens": 400, "oversize": "alone"},
+        "model": {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2, "num_layers": 1},
+        "schedule": {"learning_rate": 1e-3, "warmup_steps": 3},
+        "train": {"steps": steps, "validate_every": 0, "samples": 0},
+    }
+    train(RunConfig.read(values, where="test"), path, quiet=True)
+    return path
+
+
+def _sized(sets: Any, count: int) -> Any:
+    if isinstance(sets, dict):
+        return {name: _sized(part, count) for name, part in sets.items()}
+    return [each.format(count) for each in sets]

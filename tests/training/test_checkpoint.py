@@ -1,0 +1,315 @@
+"""Checkpoints: what is read is what was written, bit for bit, and training goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from lamina.errors import UserError
+from lamina.run_folder.seal import DamagedCheckpoint
+from lamina.training.checkpoint.snapshot import Snapshot, load_weights
+from lamina.training.checkpoint.storage import (
+    BEST,
+    LATEST,
+    find_latest,
+    list_checkpoints,
+    load,
+    load_model,
+    point,
+    save,
+)
+from lamina.training.optimiser import OptimiserOptions, build_optimiser, set_learning_rate
+from support.small_models import LABELS, SOURCE, TARGET, small_model
+
+OPTIMISERS: list[dict[str, Any]] = [
+    {"name": "adam"},
+    {"name": "adamw", "weight_decay": 0.1},
+    {"name": "radam", "weight_decay": 0.01},
+    {"name": "sgd"},
+    {"name": "sgd", "momentum": 0.9},
+]
+
+
+def built(optimiser: dict[str, Any], residual: str = "admin") -> tuple[Any, torch.optim.Optimizer]:
+    """A model with dropout, so that the random state matters, and its optimiser."""
+    model = small_model(residual, dropout=0.2)
+    return model, build_optimiser(OptimiserOptions(**optimiser), model)
+
+
+def train(model: Any, optimiser: torch.optim.Optimizer, steps: range) -> None:
+    for step in steps:
+        set_learning_rate(optimiser, 1e-2 / step)
+        optimiser.zero_grad()
+        scores = model(SOURCE, TARGET)
+        F.cross_entropy(scores.flatten(0, 1), LABELS.flatten()).backward()
+        optimiser.step()
+
+
+def snapshot(step: int = 1, **model: Tensor) -> Snapshot:
+    """A small one, without a model or an optimiser."""
+    random = {"cpu": torch.get_rng_state()}
+    return Snapshot(
+        model or {"w": torch.full((3,), float(step))}, {}, {"class": "SGD", "state": {}}, random, {"step": step}
+    )
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS, ids=lambda values: "-".join(map(str, values.values())))
+def test_a_restored_run_ends_as_one_never_interrupted(tmp_path: Path, optimiser: dict[str, Any]) -> None:
+    model, rule = built(optimiser)
+    train(model, rule, range(1, 8))
+    path = save(tmp_path, Snapshot.take(model, rule, {"step": 7}))
+    train(model, rule, range(8, 15))
+    uninterrupted = Snapshot.take(model, rule, {"step": 14})
+    expected = contents(save(tmp_path / "uninterrupted", uninterrupted))
+
+    torch.manual_seed(999)
+    model, rule = built(optimiser)
+    load(path).restore(model, rule)
+    train(model, rule, range(8, 15))
+    assert contents(save(tmp_path / "resumed", Snapshot.take(model, rule, {"step": 14}))) == expected
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS, ids=lambda values: "-".join(map(str, values.values())))
+def test_loading_then_saving_gives_the_same_bytes(tmp_path: Path, optimiser: dict[str, Any]) -> None:
+    model, rule = built(optimiser)
+    train(model, rule, range(1, 4))
+    counters = {"step": 3, "epoch": 1, "best": 0.1 + 0.2, "seeds": [2**63, 7], "scale": {"value": 65536.0, "age": None}}
+    path = save(tmp_path / "a", Snapshot.take(model, rule, counters))
+    assert load(path).counters == counters
+    assert contents(save(tmp_path / "b", load(path))) == contents(path)
+    model, rule = built(optimiser)
+    load(path).restore(model, rule)
+    assert contents(save(tmp_path / "c", Snapshot.take(model, rule, counters))) == contents(path)
+
+
+def test_parameters_that_were_never_updated_stay_so(tmp_path: Path) -> None:
+    """Frozen for a while: the optimiser knows them and has no state for them."""
+    model, rule = built({"name": "adam"})
+    model.encoder.requires_grad_(False)
+    train(model, rule, range(1, 3))
+    path = save(tmp_path, Snapshot.take(model, rule, {"step": 2}))
+    model, rule = built({"name": "adam"})
+    load(path).restore(model, rule)
+    frozen = {id(parameter) for parameter in model.encoder.parameters()}
+    assert {id(parameter) for parameter in rule.state} == {
+        id(parameter) for parameter in model.parameters() if id(parameter) not in frozen
+    }
+
+
+def test_the_optimiser_file_is_named_after_the_parameters(tmp_path: Path) -> None:
+    model, rule = built({"name": "adam"})
+    train(model, rule, range(1, 2))
+    path = save(tmp_path, Snapshot.take(model, rule, {"step": 1}))
+    names = [name for name, _ in model.named_parameters()]
+    stored = load_file(path / "optimiser.safetensors")
+    assert set(stored) == {f"state.{name}.{part}" for name in names for part in ("step", "exp_avg", "exp_avg_sq")}
+    assert json.loads((path / "optimiser.json").read_text()) == {"class": "Adam", "state": {}}
+
+
+def test_settings_come_from_the_config_not_from_the_checkpoint(tmp_path: Path) -> None:
+    model, rule = built({"name": "adamw", "weight_decay": 0.1})
+    train(model, rule, range(1, 3))
+    path = save(tmp_path, Snapshot.take(model, rule, {"step": 2}))
+    model, rule = built({"name": "adamw", "weight_decay": 0.5})
+    load(path).restore(model, rule)
+    assert [group["weight_decay"] for group in rule.param_groups] == [0.5, 0.0]
+
+
+def test_state_that_is_no_tensor_comes_back(tmp_path: Path) -> None:
+    model, rule = built({"name": "sgd"})
+    parameter = next(model.parameters())
+    rule.state[parameter] = {"turn": 3, "buffer": None, "mean": torch.ones(2)}
+    path = save(tmp_path, Snapshot.take(model, rule, {"step": 1}))
+    model, rule = built({"name": "sgd"})
+    load(path).restore(model, rule)
+    state = rule.state[next(model.parameters())]
+    assert (state["turn"], state["buffer"], state["mean"].tolist()) == (3, None, [1.0, 1.0])
+
+
+def test_a_checkpoint_outlives_its_file(tmp_path: Path) -> None:
+    """What was restored does not hang on the file: training may remove it, and must not write into it."""
+    model, rule = built({"name": "adam"})
+    train(model, rule, range(1, 3))
+    path = save(tmp_path, Snapshot.take(model, rule, {"step": 2}))
+    before = contents(path)
+    taken = load(path)
+    taken.restore(model, rule)
+    train(model, rule, range(3, 5))
+    assert contents(path) == before
+    for mine, stored in ((taken.model, load(path).model), (taken.optimiser, load(path).optimiser)):
+        assert all(torch.equal(mine[name], value) for name, value in stored.items())
+
+
+def test_tensors_that_share_memory(tmp_path: Path) -> None:
+    base = torch.arange(12.0).view(3, 4)
+    shared = {
+        "whole": base,
+        "again": base,
+        "row": base[1],
+        "turned": base.T,
+        "empty": torch.zeros(0),
+        "none": torch.zeros(0),
+    }
+    path = save(tmp_path, snapshot(**shared, scalar=torch.tensor(2.5), flag=torch.tensor([True])))
+    for name, value in {**shared, "scalar": torch.tensor(2.5), "flag": torch.tensor([True])}.items():
+        assert torch.equal(load(path).model[name], value)
+
+
+def test_a_tied_module_is_restored(tmp_path: Path) -> None:
+    def tied() -> nn.Sequential:
+        model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+        model[1].weight = model[0].weight
+        return model
+
+    model = tied()
+    rule = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 3)).sum().backward()
+    rule.step()
+    path = save(tmp_path, Snapshot.take(model, rule, {"step": 1}))
+    fresh = tied()
+    load(path).restore(fresh, torch.optim.Adam(fresh.parameters()))
+    assert fresh[1].weight is fresh[0].weight
+    assert torch.equal(fresh[0].weight, model[0].weight)
+
+
+def test_counters_must_be_json(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        save(tmp_path, Snapshot({}, {}, {}, {}, {"step": 1, "best": float("inf")}))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_everybody_may_read_whom_the_umask_lets(tmp_path: Path) -> None:
+    path = save(tmp_path, snapshot())
+    umask = os.umask(0)
+    os.umask(umask)
+    assert {each.stat().st_mode & 0o777 for each in path.iterdir()} == {0o666 & ~umask}
+
+
+def test_every_byte_is_on_disk_before_the_checkpoint_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def watched_fsync(descriptor: int) -> None:
+        fsync(descriptor)
+        events.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+
+    def watched_rename(old: Any, new: Any) -> None:
+        rename(old, new)
+        events.append("renamed")
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(os, "rename", watched_rename)
+    path = save(tmp_path, snapshot(1))
+    named = events.index("renamed")
+    assert sorted(events[: named - 1]) == sorted(contents(path))
+    assert events[named - 1] == f".{path.name}.partial"
+    assert events[named + 1] == tmp_path.name
+    assert events[-1] == tmp_path.name  # the links
+
+
+def test_another_model_is_refused_before_anything_is_copied() -> None:
+    model = small_model("post-ln")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    changed = {name: value + 1 for name, value in before.items()}
+    last = list(changed)[-1]
+    for wrong, message in (
+        ({**changed, "extra": torch.ones(1)}, "only the checkpoint has 'extra'"),
+        ({name: value for name, value in changed.items() if name != last}, f"only the model has '{last}'"),
+        ({**changed, last: changed[last].double()}, r"of float64, here it is \(16,\) of float32"),
+        ({**changed, last: torch.ones(3)}, r"is \(3,\) of float32, here it is \(16,\)"),
+    ):
+        with pytest.raises(UserError, match=message):
+            load_weights(model, wrong)
+        assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_another_optimiser_is_refused(tmp_path: Path) -> None:
+    model, rule = built({"name": "adam"})
+    path = save(tmp_path, Snapshot.take(model, rule, {"step": 1}))
+    with pytest.raises(UserError, match="made with the optimiser Adam, not SGD"):
+        load(path).restore(*built({"name": "sgd"}))
+
+
+def test_another_version_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lamina.run_folder.seal._VERSION", 2)
+    path = save(tmp_path, snapshot())
+    monkeypatch.undo()
+    with pytest.raises(UserError, match="another version of Lamina.*lamina-checkpoint 2") as caught:
+        load(path)
+    assert not isinstance(caught.value, DamagedCheckpoint)
+
+
+def steps(folder: Path) -> list[int]:
+    return [int(path.name.removeprefix("step-")) for path in list_checkpoints(folder)]
+
+
+def test_the_last_ones_and_the_best_are_kept(tmp_path: Path) -> None:
+    for step in range(1, 8):
+        save(tmp_path, snapshot(step), best_step=min(step, 3), keep=2)
+        assert steps(tmp_path) == sorted({min(step, 3), max(1, step - 1), step})
+        assert (tmp_path / LATEST).readlink() == Path(f"step-{step:08d}")
+        assert (tmp_path / BEST).resolve() == tmp_path / f"step-{min(step, 3):08d}"
+    assert load(tmp_path / BEST).step == 3
+    assert load_model(tmp_path / LATEST)["w"].tolist() == [7.0] * 3
+    save(tmp_path, snapshot(8), best_step=8, keep=2)
+    assert steps(tmp_path) == [7, 8]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["best", "latest", "step-00000007", "step-00000008"]
+
+
+def test_no_best_no_link(tmp_path: Path) -> None:
+    save(tmp_path, snapshot(1), best_step=1)
+    save(tmp_path, snapshot(2))
+    assert not (tmp_path / BEST).is_symlink()
+
+
+def test_links_are_set_right_on_resuming(tmp_path: Path) -> None:
+    """Killed after the checkpoint took its name and before the links were set."""
+    save(tmp_path, snapshot(1), best_step=1)
+    save(tmp_path, snapshot(2), best_step=2)
+    point(tmp_path, latest_step=1, best_step=1)
+    resumed = find_latest(tmp_path)
+    assert resumed is not None
+    point(tmp_path, latest_step=load(resumed).step, best_step=2)
+    assert (tmp_path / LATEST).readlink() == (tmp_path / BEST).readlink() == Path("step-00000002")
+
+
+def test_saving_the_same_step_again_replaces_it(tmp_path: Path) -> None:
+    save(tmp_path, snapshot(5, w=torch.zeros(1)))
+    save(tmp_path, snapshot(5, w=torch.ones(1)))
+    assert load_model(tmp_path / LATEST)["w"].item() == 1.0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "step-00000005"]
+
+
+def test_a_run_resumed_earlier_forgets_what_came_later(tmp_path: Path) -> None:
+    for step in (10, 20, 30):
+        save(tmp_path, snapshot(step), keep=3)
+    save(tmp_path, snapshot(15), keep=3)
+    assert steps(tmp_path) == [10, 15]
+    resumed = find_latest(tmp_path)
+    assert resumed is not None
+    assert load(resumed).step == 15
+
+
+def test_nothing_saved_is_nothing_to_resume(tmp_path: Path) -> None:
+    assert find_latest(tmp_path) is None
+    assert find_latest(tmp_path / "missing") is None
+
+
+def test_more_steps_than_eight_digits(tmp_path: Path) -> None:
+    for step in (99_999_999, 100_000_000):
+        save(tmp_path, snapshot(step))
+    assert steps(tmp_path) == [99_999_999, 100_000_000]

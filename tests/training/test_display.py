@@ -1,0 +1,76 @@
+"""What a person sees while a run goes on."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from lamina.data.store import Store
+from lamina.run_folder.folder import RunFolder
+from lamina.training import display as module
+from lamina.training.display import Display
+from lamina.training.distributed.world import ALONE
+from lamina.training.loop import Training
+from support.small_runs import config_for
+
+VALUES: dict[str, Any] = {"loss": 2.5, "nll": 2.0, "rate": 0.00125, "tokens_per_second": 12345.6}
+
+
+def showing(terminal: bool) -> tuple[Display, io.StringIO]:
+    display, shown = Display(), io.StringIO()
+    display.console = Console(file=shown, force_terminal=terminal, width=140, highlight=False, soft_wrap=True)
+    return display, shown
+
+
+def test_a_terminal_shows_a_bar_with_everything_and_the_time_left() -> None:
+    display, shown = showing(terminal=True)
+    with display.training(3, 100):
+        display.stepped(4, VALUES)
+        display.stepped(5, VALUES)
+        assert display._bar is not None
+        display._bar.refresh()
+    text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown.getvalue())
+    assert "5/100 loss 2.500  ppl 7.4  rate 1.25e-03  12,346 tok/s" in text
+    assert re.search(r"tok/s (\d:\d\d:\d\d|-:--:--)", text), "time left"
+    assert "\x1b[" in shown.getvalue()
+
+
+def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    display, shown = showing(terminal=False)
+    now = 1000.0
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    with display.training(0, 2000):
+        for step in range(1, 31):
+            display.stepped(step, VALUES)
+            now += 1.0
+        display.validated(30, {"loss": 2.2, "nll": 2.0, "bleu": 12.345})
+        display.note("something")
+    assert shown.getvalue().splitlines() == [
+        *(f"step {at}/2,000  loss 2.500  ppl 7.4  rate 1.25e-03  12,346 tok/s" for at in (1, 11, 21)),
+        "step 30  validation nll 2.0000  perplexity 7.39  bleu 12.35",
+        "something",
+    ]
+
+
+def test_quiet_is_quiet(capfd: pytest.CaptureFixture[str]) -> None:
+    display = Display(quiet=True)
+    with display.training(0, 2):
+        display.stepped(1, VALUES)
+        display.note("something")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_run_shows_its_steps_and_validations(stores: Path, tmp_path: Path) -> None:
+    config = config_for("translation", stores, train={"steps": 3, "validate_every": 2})
+    display, shown = showing(terminal=False)
+    with RunFolder(tmp_path / "run").claim() as folder:
+        Training(config, Store.open(config.data.store or ""), folder, ALONE, display).run()
+    lines = shown.getvalue().splitlines()
+    assert lines[0].startswith("padding: none outside attention")
+    assert re.fullmatch(r"step 1/3  loss \d+\.\d{3}  ppl [\d.]+  rate \d\.\d\de-\d\d  [\d,]+ tok/s", lines[1])
+    assert [line.split("  ")[0] for line in lines if "validation nll" in line] == ["step 2", "step 3"]

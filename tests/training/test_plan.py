@@ -1,0 +1,102 @@
+"""Plans against what really happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from lamina import Transformer, UserError, residual
+from lamina.data.prepare import prepare
+from lamina.data.sources import source_options
+from lamina.data.store import Store
+from lamina.runs.plan import Kept, make_plan
+from lamina.tasks import build_task
+from lamina.training.config import RunConfig
+
+MODEL = {"model_dim": 64, "feed_forward_dim": 128, "num_heads": 4, "num_layers": 4, "dropout": 0.1}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    sets = {"train": ["translation:80"], "valid": ["translation:6"], "test": ()}
+    folder = tmp_path_factory.mktemp("plan") / "toy"
+    return prepare(source_options("embedded-translation", ".", str(folder), tokenizer={"size": 400}, **sets))
+
+
+def config(**changes: Any) -> RunConfig:
+    values = {"model": MODEL, "data": {"max_tokens": 500}} | changes
+    return RunConfig.read(values, where="test")
+
+
+@pytest.mark.parametrize("name", residual.names())
+def test_what_is_kept_is_what_autograd_keeps(name: str, store: Store) -> None:
+    """The same step on real tensors; attention keeps a little more or less, as each device has its own kernel."""
+    chosen = config(model=MODEL | {"residual": name})
+    plan = make_plan(chosen, store)
+    task = build_task("translation", store, {})
+    batches = task.batches("train", chosen.data)
+    inputs = task.inputs(batches.batch(0, len(batches.plan.epoch(0)) // 2))
+    for checkpointed, planned in ((False, plan.activations), (True, plan.activations_checkpointed)):
+        model = Transformer.build(task.model_options({**chosen.model, "checkpoint_layers": checkpointed})).train()
+        assert plan.parameters == model.num_parameters()
+        task.calibrate(model, inputs)
+        with Kept(model) as kept:
+            task.losses(model, inputs)
+        assert planned == pytest.approx(kept.bytes, rel=0.15)
+    assert plan.activations_checkpointed < plan.activations / 2
+    assert plan.memory == 16 * plan.parameters + plan.activations, "weights, gradients and two moments in fp32"
+
+
+def test_in_a_lower_precision_activations_are_smaller(store: Store) -> None:
+    exact, lower = (make_plan(config(train={"precision": each}), store) for each in ("fp32", "bf16"))
+    task = build_task("translation", store, {})
+    batches = task.batches("train", config().data)
+    inputs = task.inputs(batches.batch(0, len(batches.plan.epoch(0)) // 2))
+    model = Transformer.build(task.model_options(MODEL)).train()
+    with Kept(model) as kept, torch.autocast("cpu", torch.bfloat16):
+        task.losses(model, inputs)
+    assert lower.activations == pytest.approx(kept.bytes, rel=0.15)
+    assert lower.activations < 0.85 * exact.activations
+    assert lower.weights == exact.weights, "kept in fp32"
+
+
+def test_operations_are_about_six_per_weight_and_token(store: Store) -> None:
+    plan = make_plan(config(model=MODEL | {"model_dim": 256, "feed_forward_dim": 512}), store)
+    assert plan.flops_per_step == pytest.approx(6 * plan.parameters * plan.tokens_per_step, rel=0.35)
+
+
+def test_what_checkpointing_computes_again_takes_time(store: Store) -> None:
+    plain, again = (make_plan(config(model=MODEL | {"checkpoint_layers": each}), store) for each in (False, True))
+    assert again.flops_per_step > 1.15 * plain.flops_per_step, "the layers' forward pass once more; the head's not"
+    assert again.flops_per_step < 4 / 3 * plain.flops_per_step
+    assert again.seconds / plain.seconds == pytest.approx(again.flops_per_step / plain.flops_per_step)
+    assert again.memory_checkpointed == plain.memory_checkpointed
+
+
+def test_devices_and_accumulation_share_activations_and_time(store: Store) -> None:
+    one, four = make_plan(config(), store), make_plan(config(), store, devices=4)
+    pieces = make_plan(config(train={"accumulate": 4}), store)
+    assert four.activations < 0.5 * one.activations
+    assert pieces.activations < 0.5 * one.activations
+    assert four.weights == one.weights
+    assert four.seconds < 0.5 * one.seconds
+    assert make_plan(config(optimiser={"name": "sgd"}), store).optimiser == 0
+    assert make_plan(config(optimiser={"name": "sgd", "momentum": 0.9}), store).optimiser == one.weights
+
+
+def test_slices_share_weights_gradients_and_optimiser(store: Store) -> None:
+    one, copies = make_plan(config(), store), make_plan(config(), store, devices=4)
+    slices = make_plan(config(train={"parallel": "fsdp"}), store, devices=4)
+    for name in ("weights", "gradients", "optimiser"):
+        assert getattr(copies, name) == getattr(one, name)
+        assert getattr(slices, name) == pytest.approx(getattr(one, name) / 4, abs=8)
+    assert slices.activations == copies.activations
+    assert make_plan(config(train={"parallel": "fsdp"}), store) == one, "one device has nothing to share"
+
+
+def test_a_cost_that_depends_on_the_words_is_refused(store: Store) -> None:
+    with pytest.raises(UserError, match="cannot be planned"):
+        make_plan(config(model=MODEL | {"adaptive_cutoffs": (5, 20)}), store)
+    assert torch.get_default_dtype() == torch.float32

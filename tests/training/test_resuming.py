@@ -1,0 +1,196 @@
+"""Going on with a run: nothing is trained or told twice, and only what was begun can be gone on with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from lamina import UserError
+from lamina.config import to_toml
+from lamina.data.prepare import prepare
+from lamina.data.prepare_options import PrepareOptions
+from lamina.model.presets import PRESETS
+from lamina.run_folder.folder import RunFolder
+from lamina.runs.runs import read_config, train
+from lamina.training.checkpoint import storage as checkpoint
+from lamina.training.config import RunConfig
+from support.small_runs import assert_same, before_update, building, config_for, interrupted, lines, weights
+
+
+class Killed(BaseException):
+    """As if the process had ended here."""
+
+
+def die(*given: Any, **options: Any) -> None:
+    raise Killed
+
+
+def test_killed_before_the_first_checkpoint_nothing_is_told_twice(stores: Path, tmp_path: Path) -> None:
+    changes = {"save_every": 5, "validate_every": 3}
+    config = config_for("translation", stores, train=changes)
+    train(config, tmp_path / "whole", quiet=True)
+    with RunFolder(tmp_path / "parts").claim() as folder:
+        training = building(config, folder)
+        training._save = lambda: None  # type: ignore[method-assign]
+        before_update(training, lambda step: die() if step == 5 else None)
+        with pytest.raises(Killed):
+            training.run()
+    assert len(lines(tmp_path / "parts", "loss")) == 4
+    train(config, tmp_path / "parts", quiet=True)
+    for name in ("loss", "valid_nll"):
+        assert lines(tmp_path / "parts", name) == lines(tmp_path / "whole", name)
+    assert [step for step, _ in lines(tmp_path / "parts", "loss")] == [1, 2, 3, 4, 5, 6]
+    told, expected = (RunFolder(tmp_path / name).samples.read_text() for name in ("parts", "whole"))
+    assert told == expected
+    assert [line for line in told.splitlines() if line.startswith("step")] == ["step 3", "step 6"]
+
+
+def test_samples_after_the_checkpoint_are_forgotten(stores: Path, tmp_path: Path) -> None:
+    config = config_for("translation", stores, train={"steps": 2})
+    train(config, tmp_path / "run", quiet=True)
+    with RunFolder(tmp_path / "run").claim() as folder:
+        before = folder.samples.read_text()
+        folder.add_samples(3, ["output: of a step that is not saved", "step 1"])
+        building(config, folder)
+        assert folder.samples.read_text() == before
+
+
+@pytest.mark.parametrize("patience", [2, 0])
+def test_killed_after_the_last_save_a_run_trains_no_step_more(
+    patience: int, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All is saved, but nobody wrote down yet that the run has ended."""
+    changes = {"schedule": {"learning_rate": 1e-9}}
+    changes["train"] = {"steps": 20 if patience else 4, "validate_every": 1, "patience": patience}
+    config = config_for("classification", stores, **changes)
+    train(config, tmp_path / "whole", quiet=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("lamina.training.loop.Training._judge", die)
+        with pytest.raises(Killed):
+            train(config, tmp_path / "parts", quiet=True)
+    status = train(config, tmp_path / "parts", quiet=True)
+    whole = RunFolder(tmp_path / "whole").status()
+    assert whole is not None
+    assert (status.state, status.step, status.reason) == (whole.state, whole.step, whole.reason)
+    assert status.step < 20
+    assert_same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
+    for name in ("loss", "valid_nll"):
+        assert lines(tmp_path / "parts", name) == lines(tmp_path / "whole", name)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        {"task_options": {"label_smoothin": 0.1}},
+        {"model": {"num_heads": 3}},
+        {"model": {"preset": "iwslt-wide"}},
+    ],
+)
+def test_a_start_that_fails_binds_nobody(mistake: dict[str, Any], stores: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError):
+        train(config_for("translation", stores, **mistake), tmp_path / "run", quiet=True)
+    assert RunFolder(tmp_path / "run").status() is None
+    status = train(config_for("translation", stores, train={"steps": 2}), tmp_path / "run", quiet=True)
+    assert status.step == 2
+
+
+def test_a_start_that_saved_nothing_binds_nobody(stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Out of memory in the first step, say: another config may follow. A result binds, though nothing was saved."""
+    with monkeypatch.context() as patch:
+        patch.setattr("lamina.training.loop.Training._update", die)
+        with pytest.raises(Killed):
+            train(config_for("translation", stores), tmp_path / "run", quiet=True)
+    changed = config_for("translation", stores, data={"max_tokens": 100}, train={"steps": 2})
+    assert train(changed, tmp_path / "run", quiet=True).step == 2
+    with RunFolder(tmp_path / "failed").claim() as folder:
+        folder.store_config(to_toml(changed))
+        folder.set_status("failed", 1, "the loss has been above its start")
+    with pytest.raises(UserError, match=r"data.max_tokens: was 100, is 200"):
+        train(config_for("translation", stores), tmp_path / "failed", quiet=True)
+
+
+def test_a_changed_config_is_refused_with_the_difference(stores: Path, tmp_path: Path) -> None:
+    config = config_for("translation", stores, train={"steps": 2})
+    train(config, tmp_path / "run", quiet=True)
+    changed = config_for("translation", stores, train={"steps": 2, "log_every": 7}, model={"dropout": 0.3})
+    with pytest.raises(UserError, match=r"another config:\n  model.dropout: was None, is 0.3\nUse another folder"):
+        train(changed, tmp_path / "run", quiet=True)
+    longer = config_for("translation", stores, train={"steps": 3})
+    assert train(longer, tmp_path / "run", quiet=True).step == 3
+    assert train(changed, tmp_path / "run", quiet=True, force=True).step == 3
+
+
+def test_a_pair_given_in_python_is_the_pair_that_was_written(stores: Path, tmp_path: Path) -> None:
+    config = config_for("translation", stores, model={"num_layers": (2, 1)}, train={"steps": 2})
+    train(config, tmp_path / "run", quiet=True)
+    assert train(config, tmp_path / "run", quiet=True).step == 2
+
+
+def test_data_prepared_anew_is_refused_with_the_difference(stores: Path, tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    for name, text in {"a.txt": "one two\nthree four\n", "b.txt": "eins zwei\ndrei vier\n"}.items():
+        (tmp_path / name).write_text(text * 20)
+    files: dict[str, Any] = {"train": ("a.txt", "b.txt"), "valid": ("a.txt", "b.txt"), "test": ()}
+
+    def prepared(**changes: Any) -> None:
+        given = files | {"tokenizer": {"size": 300}, "folder": str(tmp_path), "output": store, "replace": True}
+        prepare(PrepareOptions.read(given | changes, where="test"))
+
+    prepared()
+    config = config_for("translation", stores, data={"store": store}, train={"steps": 2})
+    train(config, tmp_path / "run", quiet=True)
+    prepared()
+    assert train(config, tmp_path / "run", quiet=True).step == 2  # the same again is the same
+    prepared(tokenizer={"size": 265})
+    with pytest.raises(UserError, match=r"(?s)prepared anew.*settings.tokenizer.size: was 300, is 265\n") as refused:
+        train(config, tmp_path / "run", quiet=True)
+    assert "tokenizer.source: was '" in str(refused.value)
+    (tmp_path / "b.txt").write_text("fünf sechs\n" * 40)
+    prepared()
+    with pytest.raises(UserError, match=r"source.train .*b.txt: was '\w{12}', is '\w{12}'\n") as refused:
+        train(config, tmp_path / "run", quiet=True)
+    assert "settings." not in str(refused.value)
+
+
+def test_a_preset_is_written_out(stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2, "num_layers": (1, 1), "vocab_size": 10}
+    monkeypatch.setitem(PRESETS, "tiny", small)
+    base = config_for("translation", stores, train={"steps": 3})
+    named = base.model_copy(update={"model": {"preset": "tiny", "dropout": 0.0}})
+    spelt = base.model_copy(update={"model": small | {"dropout": 0.0}})
+    for name, config in (("named", named), ("spelt", spelt)):
+        train(config, tmp_path / name, quiet=True)
+    assert_same(weights(tmp_path / "named"), weights(tmp_path / "spelt"))
+    stored = read_config(tmp_path / "named", [])
+    assert stored.model == small | {"num_layers": [1, 1], "dropout": 0.0}
+    longer = named.model_copy(update={"train": named.train.model_copy(update={"steps": 4})})
+    assert train(longer, tmp_path / "named", quiet=True).step == 4
+    monkeypatch.setitem(PRESETS, "tiny", small | {"num_heads": 4})
+    assert read_config(tmp_path / "named", []).chosen_model()["num_heads"] == 2
+    with pytest.raises(UserError, match=r"model.num_heads: was 2, is 4"):
+        train(longer, tmp_path / "named", quiet=True)
+
+
+def test_a_run_that_stored_the_name_of_its_preset_goes_on(
+    stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2, "num_layers": 1, "vocab_size": 10}
+    monkeypatch.setitem(PRESETS, "tiny", small)
+    base = config_for("translation", stores, train={"steps": 4})
+    named: RunConfig = base.model_copy(update={"model": {"preset": "tiny"}})
+    interrupted(named, tmp_path / "run", after=2)
+    (tmp_path / "run" / "config.toml").write_text(to_toml(named))
+    assert train(named, tmp_path / "run", quiet=True).step == 4
+    assert "preset" not in read_config(tmp_path / "run", []).model
+
+
+def test_another_precision_by_force_starts_with_a_new_scale(stores: Path, tmp_path: Path) -> None:
+    train(config_for("translation", stores, train={"steps": 2}), tmp_path / "run", quiet=True)
+    half = config_for("translation", stores, train={"steps": 4, "precision": "fp16"})
+    assert train(half, tmp_path / "run", quiet=True, force=True).step == 4
+    counters = checkpoint.load(tmp_path / "run" / "checkpoints" / "latest").counters
+    assert counters["scaler"]["scale"] == 2.0**16
+    assert not torch.equal(*(weights(tmp_path / "run", f"step-0000000{at}")["tables.source.weight"] for at in (2, 4)))
