@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lamina.generate.scoring import Scored, score
+from support import plain_searches
 from support.ending_models import SENTENCES, language_model, translator
 from support.plain_searches import BOS, EOS
 

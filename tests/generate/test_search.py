@@ -15,6 +15,7 @@ from lamina.generate.lengths import penalty
 from lamina.generate.options import GenerateOptions
 from lamina.generate.scoring import score
 from lamina.generate.search import generate, stream
+from support import plain_searches
 from support.ending_models import SENTENCES, language_model, translator
 from support.plain_searches import BOS, EOS
 

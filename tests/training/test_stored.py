@@ -61,8 +61,6 @@ def test_stored_diagnoses_are_shown_without_measuring(tmp_path: Path) -> None:
     save([other, one], tmp_path / "both.json")
     shown = diagnose_paths([str(tmp_path / "one.json")], SMALL)
     assert str(shown) == str([one]), "some numbers are none, and not equal"
-        "some numbers are none, and not equal"
-    )
     names = [each.name for each in diagnose_paths([str(tmp_path / name) for name in ("both.json", "one.json")], SMALL)]
     assert names == ["pre-ln", "post-ln", "post-ln"]
 
