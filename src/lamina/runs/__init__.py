@@ -1,0 +1,1 @@
+"""Runs: train, resume, load, evaluate, generate, diagnose, average, plan."""
