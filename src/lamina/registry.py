@@ -1,0 +1,87 @@
+"""Discovery: a file of a folder is a scheme, a task, a measure, a check or an optimiser; packages add their own.
+
+    TASKS = Registry(__name__, Task, kind="task", group="lamina.tasks")
+
+`translation.py` in that folder defines the task `translation`: the class in it whose name is the file's, with `-` for
+`_`. Classes of other names, and files without such a class, are shared code. Installed packages add members through
+the entry-point group; one that cannot be used is left out with a warning that names it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import warnings
+from collections.abc import Iterator
+from functools import cached_property
+from importlib import metadata
+from types import ModuleType
+from typing import Any, Generic, TypeVar
+
+from lamina.errors import unknown
+
+Member = TypeVar("Member")
+
+
+class Registry(Generic[Member]):
+    """The members of one kind, by name. Files are imported when the registry is first used."""
+
+    def __init__(self, package: str, base: type[Member], *, kind: str, group: str, attribute: str = "name") -> None:
+        """
+        package: the package whose files are searched.
+        base: the class that every member derives from.
+        kind: what error messages call a member.
+        group: the entry-point group through which installed packages add members.
+        attribute: the class attribute that holds a member's name.
+        """
+        self.package, self.base, self.kind, self.group, self.attribute = package, base, kind, group, attribute
+
+    @cached_property
+    def members(self) -> dict[str, type[Member]]:
+        """All members, sorted by name."""
+        found: dict[str, type[Member]] = {}
+        for file in pkgutil.iter_modules(importlib.import_module(self.package).__path__):
+            module = importlib.import_module(f"{self.package}.{file.name}")
+            name = file.name.replace("_", "-")
+            for candidate in self._classes_in(module):
+                if self.is_member(module, candidate, name):
+                    found[name] = candidate
+        for entry in metadata.entry_points(group=self.group):
+            self._add_from_package(entry, found)
+        return dict(sorted(found.items()))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.members)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.members
+
+    def __getitem__(self, name: str) -> type[Member]:
+        """The member of that name; an unknown name raises a `UserError` that lists the valid ones."""
+        if name not in self.members:
+            raise unknown(self.kind, name, self.members)
+        return self.members[name]
+
+    def is_member(self, module: ModuleType, candidate: type[Member], name: str) -> bool:
+        """Whether a class of a file is the member that the file is named after."""
+        return getattr(candidate, self.attribute, None) == name
+
+    def _classes_in(self, module: ModuleType) -> list[type[Any]]:
+        own = [each for _, each in inspect.getmembers(module, inspect.isclass) if each.__module__ == module.__name__]
+        return [each for each in own if issubclass(each, self.base)]
+
+    def _add_from_package(self, entry: metadata.EntryPoint, found: dict[str, type[Member]]) -> None:
+        where = f"{entry.dist.name if entry.dist else 'a package'}: {self.kind} {entry.name!r} ({entry.value})"
+        if entry.name in found:
+            warnings.warn(f"{where} has the name of one that is there already; left out", stacklevel=2)
+            return
+        try:
+            member = entry.load()
+            if not issubclass(member, self.base):
+                raise TypeError(f"not a subclass of {self.base.__module__}.{self.base.__qualname__}")
+        except Exception as error:  # code of another package: whatever it raises, Lamina must go on
+            warnings.warn(f"{where} cannot be used, left out: {error}", stacklevel=2)
+            return
+        setattr(member, self.attribute, entry.name)
+        found[entry.name] = member
