@@ -9,10 +9,10 @@ from lamina.config import read_values, to_toml
 from lamina.data.manifest import Manifest
 from lamina.data.store import Store
 from lamina.errors import UserError
-from lamina.training.checkpoint.storage import list_checkpoints
-from lamina.training.config import RunConfig
 from lamina.run_folder.data_copy import keep, kept_store
 from lamina.run_folder.folder import RunFolder
+from lamina.training.checkpoint.storage import list_checkpoints
+from lamina.training.config import RunConfig
 
 # Of [train]; anything in [diagnose] may change too.
 MAY_CHANGE = {"steps", "keep", "log_every", "samples", "threads", "device", "parallel"}

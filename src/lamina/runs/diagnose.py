@@ -15,24 +15,24 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lamina.files.progress import Progress, no_progress
 from lamina.diagnosis.examine import examine
 from lamina.diagnosis.recording.passes import random_state_kept
 from lamina.diagnosis.results import Diagnosis
 from lamina.diagnosis.subject import OUTPUT_DEPTHS, Subject
 from lamina.errors import UserError
+from lamina.files.progress import Progress, no_progress
 from lamina.model.transformer import Transformer
+from lamina.run_folder.folder import RunFolder
+from lamina.runs.runs import load, open_store, read_config
+from lamina.runs.stored_diagnoses import is_stored, stored_diagnoses
 from lamina.tasks import build_task
 from lamina.tasks.base import Inputs, Task
 from lamina.training.checkpoint import storage as checkpoint
-from lamina.training.config import RunConfig
-from lamina.training.optimiser import build_optimiser, set_learning_rate
-from lamina.run_folder.folder import RunFolder
-from lamina.runs.runs import load, open_store, read_config
-from lamina.training.schedule import build_schedule
 from lamina.training.checkpoint.snapshot import Snapshot
-from lamina.runs.stored_diagnoses import is_stored, stored_diagnoses
+from lamina.training.config import RunConfig
 from lamina.training.distributed.world import join_world
+from lamina.training.optimiser import build_optimiser, set_learning_rate
+from lamina.training.schedule import build_schedule
 
 AVERAGE = "average"
 NO_CHECKPOINT = (

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from lamina.data.lines import check_file, count_lines, read_lines, read_stream
-from lamina.files.progress import progress_bar
 from lamina.errors import UserError, unknown
+from lamina.files.progress import progress_bar
 from lamina.generate.scoring import Scored
-from lamina.tasks.generating import GeneratingTask, Output
 from lamina.runs.run import Run
+from lamina.tasks.generating import GeneratingTask, Output
 
 Shape = TypeVar("Shape")
 WINDOW = 1024  # lines read ahead, so that like lengths can be put together

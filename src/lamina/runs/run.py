@@ -13,11 +13,11 @@ from lamina.errors import UserError
 from lamina.generate.options import GenerateOptions
 from lamina.generate.scoring import Scored
 from lamina.model.transformer import Transformer
+from lamina.runs import runs
 from lamina.runs.summary import Evaluation
 from lamina.tasks import TASKS
 from lamina.tasks.base import Task
 from lamina.tasks.generating import GeneratingTask, Output, Warn
-from lamina.runs import runs
 
 
 class Run:

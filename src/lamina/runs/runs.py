@@ -15,21 +15,21 @@ from lamina.data.sources import source_options
 from lamina.data.store import Store
 from lamina.errors import UserError
 from lamina.model.transformer import Transformer
+from lamina.run_folder.data_copy import kept_store
+from lamina.run_folder.folder import RunFolder, Status
+from lamina.runs.changes import former_config, record_start, refuse_changes
+from lamina.runs.plan import Plan, make_plan
 from lamina.runs.summary import Evaluation, RunSummary
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Task
 from lamina.training.checkpoint import storage as checkpoint
 from lamina.training.checkpoint.average import average
-from lamina.runs.changes import former_config, record_start, refuse_changes
+from lamina.training.checkpoint.snapshot import Tensors, load_weights
 from lamina.training.config import RunConfig
 from lamina.training.display import Display
-from lamina.training.signals import Interrupts
-from lamina.run_folder.data_copy import kept_store
-from lamina.training.loop import Training
-from lamina.runs.plan import Plan, make_plan
-from lamina.run_folder.folder import RunFolder, Status
-from lamina.training.checkpoint.snapshot import Tensors, load_weights
 from lamina.training.distributed.world import World, join_world
+from lamina.training.loop import Training
+from lamina.training.signals import Interrupts
 
 
 def train(config: RunConfig, path: str | Path, *, force: bool = False, quiet: bool = False) -> Status:
