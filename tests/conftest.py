@@ -7,6 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from lamina.training.bf16 import make_bf16_safe
+
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the environment
+    make_bf16_safe()
+
 import torch
 
 torch.set_num_threads(1)  # small models: one thread is faster, and sums do not depend on the machine

@@ -101,11 +101,17 @@ def train(
     force: Annotated[bool, typer.Option("--force", help="Go on though config or data have changed.")] = False,
 ) -> None:
     """Train a model, or go on with a run that was interrupted."""
+    from lamina.config import read_values
+    from lamina.run_folder.folder import RunFolder
+    from lamina.training.bf16 import prepare_environment
+
+    is_run = Path(config).is_dir()
+    prepare_environment(read_values(RunFolder(config).config if is_run else config, changes or []))  # before torch
+
     from lamina.report.terminal.runs import show_run
     from lamina.runs.runs import read_config, summarise_run
     from lamina.runs.runs import train as train_run
 
-    is_run = Path(config).is_dir()
     path = folder or (config if is_run else f"runs/{Path(config).stem}")
     status = train_run(read_config(config, changes or []), path, force=force)
     show_run(summarise_run(path))

@@ -61,6 +61,12 @@ def _has_ended(run: Path) -> bool:
 
 
 def _work(run: Path, threads: int) -> None:
+    from lamina.config import read_values
+    from lamina.run_folder.folder import RunFolder
+    from lamina.training.bf16 import prepare_environment
+
+    prepare_environment(read_values(RunFolder(run).config))  # before torch
+
     import torch
 
     from lamina.runs.runs import read_config, train

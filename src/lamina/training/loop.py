@@ -27,6 +27,7 @@ from lamina.run_folder.folder import RunFolder, State
 from lamina.tasks import build_task
 from lamina.tasks.base import Inputs
 from lamina.training.best import Best
+from lamina.training.bf16 import make_bf16_safe
 from lamina.training.callbacks.trackers import open_trackers
 from lamina.training.checkpoint import storage as checkpoint
 from lamina.training.checkpoint.snapshot import Snapshot
@@ -71,6 +72,8 @@ class Training:
         self.config, self.folder, self.world, self.display = config, folder, world, display
         self.interrupts = interrupts or Interrupts(display.note)
         options = config.train
+        if options.precision == "bf16" and world.device.type == "cpu":
+            make_bf16_safe()
         torch.manual_seed(config.seed)
         self.task = build_task(config.task, store, config.task_options)
         self.feed = Feed(self.task, config, world)
