@@ -17,7 +17,7 @@ from torch import Tensor
 
 from lamina import Transformer
 from lamina.model.options import ModelOptions, pair
-from lamina.training.optimiser import OptimiserOptions, build_optimiser, set_learning_rate
+from lamina.training.optimisers import OptimiserOptions, build_optimiser, set_learning_rate
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

@@ -26,7 +26,7 @@ from lamina.training.checkpoint.storage import (
     point,
     save,
 )
-from lamina.training.optimiser import OptimiserOptions, build_optimiser, set_learning_rate
+from lamina.training.optimisers import OptimiserOptions, build_optimiser, set_learning_rate
 from support.small_models import LABELS, SOURCE, TARGET, small_model
 
 OPTIMISERS: list[dict[str, Any]] = [

@@ -31,7 +31,7 @@ from lamina.training.checkpoint import storage as checkpoint
 from lamina.training.checkpoint.snapshot import Snapshot
 from lamina.training.config import RunConfig
 from lamina.training.distributed.world import join_world
-from lamina.training.optimiser import build_optimiser, set_learning_rate
+from lamina.training.optimisers import build_optimiser, set_learning_rate
 from lamina.training.schedule import build_schedule
 
 AVERAGE = "average"

@@ -27,7 +27,6 @@ from lamina.tasks.base import Inputs, Task
 from lamina.training.config import RunConfig
 from lamina.training.loop import PRECISIONS
 
-MOMENTS = {"adam": 2, "adamw": 2, "radam": 2, "sgd": 0}  # tensors the optimiser keeps per weight
 WORD = 4  # bytes of a weight: all are kept in fp32
 
 
@@ -81,14 +80,13 @@ def make_plan(
         if checkpointed == chosen.get("checkpoint_layers", False):
             flops = _flops_of_a_step(task, model, inputs) * devices * config.train.accumulate
     parameters = model.num_parameters()
-    moments = MOMENTS[config.optimiser.name] + (config.optimiser.name == "sgd" and config.optimiser.momentum > 0)
     per_second = devices * teraflops * 1e12 * efficiency
     kept_here = math.ceil(WORD * parameters / (devices if config.train.parallel == "fsdp" else 1))
     return Plan(
         parameters=parameters,
         weights=kept_here,
         gradients=kept_here,
-        optimiser=kept_here * moments,
+        optimiser=kept_here * config.optimiser.choose().state_tensors(),
         activations=kept[False],
         activations_checkpointed=kept[True],
         tokens_per_step=config.data.max_tokens,

@@ -22,7 +22,7 @@ from lamina.options import Options
 from lamina.tasks import TASKS
 from lamina.training.callbacks.trackers import Name as TrackerName
 from lamina.training.distributed.parallel import Way
-from lamina.training.optimiser import OptimiserOptions
+from lamina.training.optimisers import OptimiserOptions
 from lamina.training.schedule import ScheduleOptions
 
 Count = Annotated[int, Field(ge=1)]

@@ -37,7 +37,7 @@ from lamina.training.distributed.parallel import share_out, whole
 from lamina.training.distributed.world import World
 from lamina.training.divergence import Failed, Health, is_finite, name_bad_module
 from lamina.training.micro_batches import Feed, Pieces
-from lamina.training.optimiser import build_optimiser, set_learning_rate
+from lamina.training.optimisers import build_optimiser, set_learning_rate
 from lamina.training.schedule import build_schedule
 from lamina.training.signals import Interrupts
 from lamina.training.validation import Validation

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+import lamina
 from lamina.errors import UserError
-from lamina.training.optimiser import OptimiserOptions, build_optimiser, set_learning_rate
+from lamina.training.optimisers import OPTIMISERS, OptimiserOptions, build_optimiser, set_learning_rate
 from support.small_models import small_model
 
 NAMES = ["adam", "adamw", "radam", "sgd"]
@@ -112,3 +118,81 @@ def test_the_fused_kernel_where_there_is_one() -> None:
 def test_mistakes_are_explained(wrong: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=f"optimiser: {next(iter(wrong))}"):
         OptimiserOptions.read(wrong, "optimiser")
+
+
+NEW = """
+import torch
+from lamina.options import Options
+from lamina.training.optimisers.base import Optimiser
+
+class SignDescent(Optimiser):
+    name = "sign-descent"
+
+    class Options(Options):
+        smoothing: float = 0.5
+        "How much of the last gradient is kept."
+
+    def build(self, groups):
+        return torch.optim.Rprop(groups, lr=0.0, etas=(self.own.smoothing, 1.2))
+
+    def state_tensors(self):
+        return 2
+"""
+USE = """
+import torch
+from lamina.training.config import RunConfig
+from lamina.training.optimisers import OptimiserOptions, build_optimiser
+values = {"optimiser": {"name": "sign-descent", "options": {"smoothing": 0.25}}}
+options = RunConfig.read(values, where="test").optimiser
+model = torch.nn.Linear(2, 2)
+model.undecayed_parameters = lambda: iter(())
+print(build_optimiser(options, model).defaults["etas"], options.choose().state_tensors())
+try:
+    OptimiserOptions.read({"name": "sign-descent", "options": {"smoothin": 1}}, "optimiser")
+except ValueError as error:
+    print(error)
+"""
+
+
+def use_new_optimiser(path: Path) -> str:
+    package = Path(lamina.__file__).parents[1]
+    environment = os.environ | {"PYTHONPATH": f"{path}{os.pathsep}{package}"}
+    ran = subprocess.run([sys.executable, "-c", USE], capture_output=True, text=True, env=environment)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_one_new_file_is_a_new_optimiser(tmp_path: Path) -> None:
+    package = Path(lamina.__file__).parent
+    shutil.copytree(package, tmp_path / "lamina", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "lamina" / "training" / "optimisers" / "sign_descent.py").write_text(NEW)
+    built, refused = use_new_optimiser(tmp_path).splitlines()
+    assert built == "(0.25, 1.2) 2"
+    assert refused.startswith("optimiser: ")
+    assert "unknown option 'smoothin'; did you mean 'smoothing'" in refused
+
+
+def test_an_installed_package_adds_optimisers_by_entry_point(tmp_path: Path) -> None:
+    (tmp_path / "someones.py").write_text(NEW)
+    metadata = tmp_path / "someones-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: someones\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[lamina.optimisers]\nsign-descent = someones:SignDescent\n")
+    assert use_new_optimiser(tmp_path).startswith("(0.25, 1.2) 2\n")
+
+
+def test_every_optimiser_keeps_as_much_as_it_says() -> None:
+    for name in OPTIMISERS:
+        model = small_model("post-ln")
+        for options in ({"name": name}, {"name": name, "momentum": 0.5}):
+            optimiser = build(model, **options)
+            for parameter in model.parameters():
+                parameter.grad = torch.ones_like(parameter)
+            optimiser.step()
+            weight = next(each for each in model.parameters() if each.dim() == 2)
+            kept = [value for value in optimiser.state[weight].values() if torch.is_tensor(value) and value.dim() == 2]
+            assert len(kept) == OptimiserOptions.read(options, "test").choose().state_tensors(), options
+
+
+def test_every_optimiser_is_tested() -> None:
+    assert list(OPTIMISERS) == NAMES

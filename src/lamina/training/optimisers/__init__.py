@@ -1,0 +1,71 @@
+"""The optimisers. A file is an optimiser: `adam.py` is "adam" in a config.
+
+Installed packages add optimisers through the entry-point group `lamina.optimisers`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+import torch
+from pydantic import Field, field_validator, model_validator
+
+from lamina.model.transformer import Transformer
+from lamina.options import Options
+from lamina.registry import Registry
+from lamina.training.optimisers.base import Optimiser, ParameterGroups
+
+OPTIMISERS = Registry(__name__, Optimiser, kind="optimiser", group="lamina.optimisers")
+
+Beta = Annotated[float, Field(ge=0, lt=1)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class OptimiserOptions(Options):
+    name: str = "adam"
+    """The update rule: `adam`, `adamw`, `radam`, `sgd`, or one that an installed package adds."""
+    betas: tuple[Beta, Beta] = (0.9, 0.98)
+    """Adam's β₁ and β₂: decay of the running means of the gradient and of its square."""
+    eps: NotNegative = 1e-8
+    """Adam's ε, added to the root of the second moment."""
+    momentum: Beta = 0.0
+    """Momentum of `sgd`; 0 for none."""
+    weight_decay: NotNegative = 0.0
+    """Weight decay: decoupled from the gradient in `adamw` and `radam`, added to the gradient in `adam` and `sgd`."""
+    options: dict[str, Any] = {}
+    """Options of this optimiser alone; `adam`, `adamw`, `radam` and `sgd` have none."""
+
+    @field_validator("name")
+    @classmethod
+    def _known_name(cls, given: str) -> str:
+        return OPTIMISERS[given].name
+
+    @model_validator(mode="after")
+    def _known_options(self) -> Self:
+        self.choose()
+        return self
+
+    def choose(self) -> Optimiser:
+        """The optimiser of that name; it checks its own options."""
+        return OPTIMISERS[self.name](self)
+
+
+def build_optimiser(options: OptimiserOptions, model: Transformer) -> torch.optim.Optimizer:
+    """The optimiser of a model; its learning rate is 0 until `set_learning_rate` is called, before every step."""
+    return options.choose().build(_parameter_groups(model, options.weight_decay))
+
+
+def set_learning_rate(optimiser: torch.optim.Optimizer, learning_rate: float) -> None:
+    for group in optimiser.param_groups:
+        group["lr"] = learning_rate
+
+
+def _parameter_groups(model: Transformer, weight_decay: float) -> ParameterGroups:
+    """The trained parameters; those that the residual scheme excludes from weight decay in a group of their own."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    undecayed = set(model.undecayed_parameters())
+    groups: ParameterGroups = [
+        {"params": [each for each in trained if each not in undecayed], "weight_decay": weight_decay},
+        {"params": [each for each in trained if each in undecayed], "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]

@@ -1,0 +1,21 @@
+"""Adam (Kingma and Ba 2015), with weight decay as part of the gradient.
+
+m ← β₁m + (1 − β₁)g,  v ← β₂v + (1 − β₂)g²,  w ← w − η m̂ ÷ (√v̂ + ε)
+"""
+
+from __future__ import annotations
+
+import torch
+
+from lamina.training.optimisers.base import Optimiser, ParameterGroups, use_fused
+
+
+class Adam(Optimiser):
+    name = "adam"
+
+    def build(self, groups: ParameterGroups) -> torch.optim.Optimizer:
+        shared = self.shared
+        return torch.optim.Adam(groups, lr=0.0, betas=shared.betas, eps=shared.eps, fused=use_fused(groups))
+
+    def state_tensors(self) -> int:
+        return 2
