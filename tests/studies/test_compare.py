@@ -21,7 +21,6 @@ from lamina.run_folder.folder import RunFolder
 from lamina.studies.cells import make_cells
 from lamina.studies.compare import Sharing, compare, share_machine
 from lamina.studies.summary import compare_and_summarise
-from lamina.studies.worker import DIAGNOSED
 from support.processes import heed_interrupts, limit_files
 
 SMALL = Path(__file__).parents[1] / "support" / "small.toml"
@@ -74,9 +73,9 @@ def test_trained_once_then_used_again_and_moved_aside_when_outdated(config: Path
     assert seconds > 0
     assert memory > 50 * 2**20
 
-    stamps = stamps_of(paths.values(), "status.json", DIAGNOSED)
+    stamps = stamps_of(paths.values(), "status.json", "diagnosed.txt")
     compare(cells, folder, TWO)
-    assert stamps == stamps_of(paths.values(), "status.json", DIAGNOSED)
+    assert stamps == stamps_of(paths.values(), "status.json", "diagnosed.txt")
 
     compare(make_cells(config, ["schedule.learning_rate=2e-3"], ["b2t"]), folder, TWO)
     former = folder / "b2t-1-seed1.former1"
@@ -91,7 +90,7 @@ def test_a_diagnosis_cut_short_or_outdated_is_made_again_and_the_run_is_not(conf
     trained, start = stamps_of([run], "status.json", "metrics.jsonl"), run / "diagnosis/start.json"
     assert not any(each.severity == "failure" for each in Diagnosis.read(start).verdicts)
     start.unlink()
-    (run / DIAGNOSED).unlink()  # as a kill leaves it
+    (run / "diagnosed.txt").unlink()  # as a kill leaves it
     compare(make_cells(config, [], ["b2t"], ["2"]), tmp_path / "runs", TWO)
     assert start.is_file()
     compare(make_cells(config, strict, ["b2t"], ["2"]), tmp_path / "runs", TWO)

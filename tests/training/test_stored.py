@@ -32,9 +32,9 @@ def watched_run(folder: Path, *parts: int) -> Path:
 
 def test_a_run_that_is_resumed_keeps_what_was_seen(tmp_path: Path) -> None:
     once, parts = watched_run(tmp_path / "once", 8), watched_run(tmp_path / "parts", 5)
-    looks = parts / "diagnosis" / "looks.json"
+    looks = parts / "diagnosis" / "observations.json"
     assert [look.step for look in read_looks(looks, until=9)] == [2, 4]
-    shutil.copy(once / "diagnosis" / "looks.json", looks)  # as if it had been killed after its next look
+    shutil.copy(once / "diagnosis" / "observations.json", looks)  # as if it had been killed after its next look
     watched_run(tmp_path / "parts", 8)
     one, other = (Diagnosis.read(run / "diagnosis" / "training.json") for run in (once, parts))
     assert one["watched-updates"].measured[0].x == (2, 4, 6, 8)

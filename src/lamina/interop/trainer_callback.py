@@ -9,15 +9,15 @@ The Trainer calls its callbacks by method name, so this needs nothing of transfo
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from torch import nn
 from torch.optim import Optimizer
 
 from lamina.diagnosis.options import DiagnoseOptions
-from lamina.diagnosis.watching.observation import FILE, Trouble, read_looks, write_looks
+from lamina.diagnosis.watching.observation import Trouble, read_looks, write_looks
 from lamina.report.diagnosis_report import ReportingWatch
+from lamina.run_folder.folder import RunFolder
 
 
 class LaminaCallback:
@@ -41,7 +41,7 @@ class LaminaCallback:
     ) -> None:
         given: dict[str, Any] = {} if self.on_warning is None else {"on_warning": self.on_warning}
         step = state.global_step
-        seen = read_looks(_folder(arguments) / FILE, until=step)
+        seen = read_looks(_folder(arguments).observations, until=step)
         self.watch = ReportingWatch(
             model, _bare(optimizer), every=self.every, step=step, history=seen, options=self.options, **given
         ).__enter__()
@@ -57,8 +57,8 @@ class LaminaCallback:
     def on_save(self, arguments: Any, state: Any, control: Any, **others: Any) -> None:
         if self.watch is not None and state.is_world_process_zero:
             folder = _folder(arguments)
-            folder.mkdir(parents=True, exist_ok=True)
-            write_looks(folder / FILE, self.watch.history)
+            folder.diagnosis.mkdir(parents=True, exist_ok=True)
+            write_looks(folder.observations, self.watch.history)
 
     def on_train_end(self, arguments: Any, state: Any, control: Any, **others: Any) -> None:
         if self.watch is None:
@@ -67,7 +67,7 @@ class LaminaCallback:
         if state.is_world_process_zero:
             report = self.watch.report()
             for ending in ("json", "html"):
-                report.save(_folder(arguments) / f"watch.{ending}")
+                report.save(_folder(arguments).diagnosis / f"watch.{ending}")
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         """All other events of the Trainer are none of its business."""
@@ -76,8 +76,9 @@ class LaminaCallback:
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
 
-def _folder(arguments: Any) -> Path:
-    return Path(arguments.output_dir) / "diagnosis"
+def _folder(arguments: Any) -> RunFolder:
+    """The Trainer's folder; what the watch writes is named as in a run folder."""
+    return RunFolder(arguments.output_dir)
 
 
 def _ignore(*arguments: Any, **keywords: Any) -> None:

@@ -91,8 +91,8 @@ def read_story(path: Path, config: RunConfig) -> RunStory:
         metrics=_metrics(config, summary.final, summary.best_nll),
         seconds=seconds or None,
         memory=memory or None,
-        start=_last_diagnosis(path, "start.json"),
-        end=_last_diagnosis(path, "step-*.json"),
+        start=_read_diagnosis(RunFolder(path).start_diagnosis),
+        end=_read_diagnosis(RunFolder(path).last_step_diagnosis()),
         samples=_last_samples(RunFolder(path).samples),
     )
 
@@ -114,9 +114,8 @@ def _as_pair(value: Any) -> tuple[Any, Any]:
     return pair(tuple(value) if isinstance(value, list) else value)
 
 
-def _last_diagnosis(path: Path, pattern: str) -> Diagnosis | None:
-    found = sorted((path / "diagnosis").glob(pattern))
-    return Diagnosis.read(found[-1]) if found else None
+def _read_diagnosis(file: Path | None) -> Diagnosis | None:
+    return Diagnosis.read(file) if file is not None and file.is_file() else None
 
 
 def _last_samples(file: Path) -> list[Sample]:

@@ -1,12 +1,23 @@
-"""The run folder: what training writes, and everything that draws or compares only reads.
+"""The run folder: training writes it, everything that draws or compares only reads it.
 
     runs/<name>/
-      config.toml  status.json  metrics.jsonl  samples.txt  tokenizer.json  manifest.json
-      checkpoints/step-00001000/ …  latest, best -> …
-      average/
+      config.toml                 every setting, defaults included
+      status.json                 state, step, times, version
+      metrics.jsonl               losses and metrics, a line for each logged step
+      samples.txt                 outputs of the model at each validation
+      manifest.json, tokenizer*.json   what the run keeps of its store
+      checkpoints/                step-00001000/ …, latest, best
+      average/                    the average of several checkpoints
       diagnosis/
+        start.json, step-00001000.json    diagnoses made by `lamina diagnose`
+        training.json             what the watch measured in training
+        observations.json         the watch's observations, from which a resumed run goes on
+        failure.json              step, batch and module of the first value that was not finite
+      tensorboard/, wandb-id.txt  of the trackers
+      fingerprint.json, diagnosed.txt, cost.json, log.txt   of a comparison
+      .lock                       held by the process that writes
 
-Looking at a run folder changes nothing in it; whoever writes claims it first.
+No other package spells these names. Reading a run folder changes nothing in it; a process that writes claims it first.
 """
 
 from __future__ import annotations
@@ -25,7 +36,11 @@ from lamina.files.atomic import sync_folder, write_file
 from lamina.files.json_lines import JsonLines
 from lamina.files.lock import Lock
 from lamina.options import Options
+from lamina.run_folder.checkpoints import AVERAGE, BEST, LATEST, list_checkpoints, name_step
 from lamina.version import __version__
+
+FORMER = ".former"
+"""The suffix, before a number, of a run that was moved aside because it was trained anew."""
 
 State = Literal["running", "finished", "failed", "stopped"]
 
@@ -60,14 +75,67 @@ class RunFolder:
         self.path = Path(path)
         self.config = self.path / "config.toml"
         self.samples = self.path / "samples.txt"
-        self.checkpoints = self.path / "checkpoints"
-        self.average = self.path / "average"
-        self.diagnosis = self.path / "diagnosis"
-        self.training_diagnosis = self.diagnosis / "training.json"
         self.metrics = JsonLines(self.path / "metrics.jsonl")
+        self.checkpoints = self.path / "checkpoints"
+        self.latest, self.best = self.checkpoints / LATEST, self.checkpoints / BEST
+        self.average = self.path / AVERAGE
+        self.diagnosis = self.path / "diagnosis"
+        self.start_diagnosis = self.diagnosis / "start.json"
+        self.training_diagnosis = self.diagnosis / "training.json"
+        self.observations = self.diagnosis / "observations.json"
+        self.failure = self.diagnosis / "failure.json"
+        self.tensorboard = self.path / "tensorboard"
+        self.wandb_id = self.path / "wandb-id.txt"
+        self.fingerprint = self.path / "fingerprint.json"
+        self.diagnosed = self.path / "diagnosed.txt"
+        self.log = self.path / "log.txt"
         self._cost = self.path / "cost.json"
-        self._status = self.path / "status.json"
+        self.status_file = self.path / "status.json"
         self._lock = Lock(self.path / ".lock")
+
+    def checkpoint(self, step: int) -> Path:
+        """The folder of the checkpoint of a step."""
+        return self.checkpoints / name_step(step)
+
+    def list_checkpoints(self) -> list[Path]:
+        """All finished checkpoints, oldest first."""
+        return list_checkpoints(self.checkpoints)
+
+    def find_checkpoint(self, which: str) -> Path:
+        """The folder of `best`, `latest`, `average` or `step-…`; without a best one, the latest stands for it."""
+        if which == AVERAGE:
+            if not self.average.exists():
+                raise UserError(f"{self.path}: no average yet; make it with lamina average {self.path}")
+            return self.average
+        chosen = self.checkpoints / which
+        if which == BEST and not chosen.exists():
+            chosen = self.latest
+        if not chosen.exists():
+            there = ", ".join(each.name for each in self.list_checkpoints())
+            raise UserError(f"{self.path}: no checkpoint {which!r}; there are: {there or 'none'}")
+        return chosen
+
+    def step_diagnosis(self, step: int) -> Path:
+        """The file of the diagnosis of a checkpoint."""
+        return self.diagnosis / f"{name_step(step)}.json"
+
+    def last_step_diagnosis(self) -> Path | None:
+        """The file of the diagnosis of the latest checkpoint that has one."""
+        return max(self.diagnosis.glob("step-*.json"), default=None)
+
+    def move_aside(self) -> Path:
+        """Rename the folder to the first of `NAME.former1`, `NAME.former2` … that is free, and return that path."""
+        number = 1
+        while (aside := self.path.with_name(f"{self.path.name}{FORMER}{number}")).exists():
+            number += 1
+        self.path.rename(aside)
+        return aside
+
+    @property
+    def successor(self) -> Path | None:
+        """The folder of the run in whose favour this one was moved aside; None if it was not."""
+        name, former, _ = self.path.name.partition(FORMER)
+        return self.path.with_name(name) if former else None
 
     def claim(self) -> Self:
         """Make the folder if need be, and keep every other process from writing to it until this one ends."""
@@ -99,23 +167,23 @@ class RunFolder:
         before = self.status()
         started = before.started if before else now
         status = Status(state=state, step=step, reason=reason, started=started, updated=now, version=__version__)
-        self._write(self._status, status.model_dump_json(indent=1) + "\n")
+        self._write(self.status_file, status.model_dump_json(indent=1) + "\n")
 
     def status(self) -> Status | None:
         """How the run stands; None if it never started."""
         try:
-            return Status.model_validate_json(self._status.read_bytes())
+            return Status.model_validate_json(self.status_file.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             return None
         except ValidationError:
             hint = self.other_version or "; damaged, or not Lamina's: delete it"
-            raise UserError(f"{self._status}: cannot be understood{hint}.") from None
+            raise UserError(f"{self.status_file}: cannot be understood{hint}.") from None
 
     @property
     def other_version(self) -> str:
         """The end of a message about something strange here, if another version wrote it; else nothing."""
         try:
-            version = json.loads(self._status.read_bytes())["version"]
+            version = json.loads(self.status_file.read_bytes())["version"]
         except (OSError, ValueError, KeyError, TypeError):
             return ""
         ours = __version__

@@ -9,8 +9,7 @@ from typing import Any
 
 from lamina.errors import UserError
 from lamina.files.hashes import FileRecord, hash_file, hash_json
-
-MANIFEST = "manifest.json"
+from lamina.run_folder.checkpoints import MANIFEST
 
 _FORMAT, _VERSION = "lamina-checkpoint", 1
 

@@ -11,7 +11,6 @@ from lamina.data.store import Store
 from lamina.errors import UserError
 from lamina.run_folder.data_copy import keep, kept_store
 from lamina.run_folder.folder import RunFolder
-from lamina.training.checkpoint.storage import list_checkpoints
 from lamina.training.config import RunConfig
 
 # Of [train]; anything in [diagnose] may change too.
@@ -25,7 +24,7 @@ def former_config(folder: RunFolder) -> RunConfig | None:
     """What the run was started with. A start that came to nothing, no checkpoint and no result, binds nobody."""
     status = folder.status()
     ended = status is not None and status.has_ended
-    if not folder.config.is_file() or not (ended or list_checkpoints(folder.checkpoints)):
+    if not folder.config.is_file() or not (ended or folder.list_checkpoints()):
         return None
     return RunConfig.read(read_values(folder.config), where=str(folder.config))
 

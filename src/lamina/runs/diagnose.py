@@ -22,6 +22,7 @@ from lamina.diagnosis.subject import OUTPUT_DEPTHS, Subject
 from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
 from lamina.model.transformer import Transformer
+from lamina.run_folder.checkpoints import AVERAGE, LATEST, step_of
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.runs import load, open_store, read_config
 from lamina.runs.stored_diagnoses import is_stored, stored_diagnoses
@@ -34,7 +35,6 @@ from lamina.training.distributed.world import join_world
 from lamina.training.optimisers import build_optimiser, set_learning_rate
 from lamina.training.schedule import build_schedule
 
-AVERAGE = "average"
 NO_CHECKPOINT = (
     "no checkpoint of this run was saved, so only its start is shown; train.save_every = 100 saves some early"
 )
@@ -62,8 +62,8 @@ def diagnose_run_or_config(
     for subject in subjects_of(path, changes, extent):
         diagnosis = examine(subject, seeds=extent.seeds, progress=progress)
         if path.is_dir():
-            name = "start" if diagnosis.step is None else f"step-{diagnosis.step:08d}"
-            diagnosis.write(RunFolder(path).diagnosis / f"{name}.json")
+            folder, step = RunFolder(path), diagnosis.step
+            diagnosis.write(folder.start_diagnosis if step is None else folder.step_diagnosis(step))
         yield diagnosis
     yield from stored_diagnoses(path)
 
@@ -81,8 +81,9 @@ def subjects_of(path: Path, changes: Sequence[str], extent: Extent) -> Iterator[
     folder = RunFolder(path)
     if folder.status() is None or not folder.config.is_file():
         raise UserError(
-            f"{path}: neither a run folder (config.toml and status.json) nor a model (config.json and safetensors); "
-            "there is " + (", ".join(sorted(each.name for each in path.iterdir())[:8]) or "nothing in it")
+            f"{path}: neither a run folder ({folder.config.name} and {folder.status_file.name}) nor a model "
+            "(config.json and safetensors); there is "
+            + (", ".join(sorted(each.name for each in path.iterdir())[:8]) or "nothing in it")
         )
     if changes:
         raise UserError(f"{path}: a run is looked at as it was trained; {changes[0]} needs a config file")
@@ -133,27 +134,22 @@ def _trained(folder: RunFolder, saved: Path, extent: Extent) -> Subject:
     config = read_config(folder.path, [])
     inputs = _batches(task, config, extent)
     model.train().to(inputs[0].device)
-    step = int(saved.resolve().name.removeprefix("step-"))
     averaged = extent.checkpoint == AVERAGE
     return Subject(
         folder.path.name,
         _passes(task, inputs),
         model=model,
         optimiser=None if averaged else _optimiser(config, task, model, checkpoint.load(saved)),
-        step=step,
+        step=step_of(saved),
         thresholds=config.diagnose.verdicts,
     )
 
 
 def _saved(folder: RunFolder, which: str) -> Path | None:
     """The folder of a checkpoint: the latest where there is no best one, or for an average; None if none was saved."""
-    there = checkpoint.list_checkpoints(folder.checkpoints)
-    chosen = folder.checkpoints / which
-    if which in (checkpoint.BEST, AVERAGE) and not chosen.exists():
-        chosen = folder.checkpoints / checkpoint.LATEST
-    if there and not chosen.exists():
-        raise UserError(f"{folder.path}: no checkpoint {which!r}; there are: {', '.join(each.name for each in there)}")
-    return chosen if there else None
+    if not folder.list_checkpoints():
+        return None
+    return folder.find_checkpoint(LATEST if which == AVERAGE else which)
 
 
 def _optimiser(config: RunConfig, task: Task, model: Transformer, snapshot: Snapshot) -> Optimizer:

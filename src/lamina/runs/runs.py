@@ -24,7 +24,7 @@ from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Task
 from lamina.training.checkpoint import storage as checkpoint
 from lamina.training.checkpoint.average import average
-from lamina.training.checkpoint.snapshot import Tensors, load_weights
+from lamina.training.checkpoint.snapshot import load_weights
 from lamina.training.config import RunConfig
 from lamina.training.display import Display
 from lamina.training.distributed.world import World, join_world
@@ -128,7 +128,7 @@ def load(
         options["generation"] = options.get("generation", {}) | generation
     task = build_task(config.task, _store_or_what_is_kept(config, folder), options)
     model = Transformer.build(task.model_options(config.chosen_model()))
-    load_weights(model, _weights(folder, which))
+    load_weights(model, checkpoint.load_model(folder.find_checkpoint(which)))
     return task, model.eval()
 
 
@@ -137,18 +137,6 @@ def _store_or_what_is_kept(config: RunConfig, folder: RunFolder) -> Store:
     gone = config.data.store is not None and not Path(config.data.store).exists()
     kept = kept_store(folder.path) if gone else None
     return open_store(config, folder) if kept is None else kept
-
-
-def _weights(folder: RunFolder, which: str) -> Tensors:
-    chosen = folder.average if which == "average" else folder.checkpoints / which
-    if not chosen.exists() and which == "best":
-        chosen = folder.checkpoints / "latest"
-    if not chosen.exists():
-        if which == "average":
-            raise UserError(f"{folder.path}: no average yet; make it with lamina average {folder.path}")
-        there = [each.name for each in checkpoint.list_checkpoints(folder.checkpoints)]
-        raise UserError(f"{folder.path}: no checkpoint {which!r}; there are: {', '.join(there) or 'none'}")
-    return checkpoint.load_model(chosen)
 
 
 def plan_run(config: RunConfig, folder: str | Path, **machine: Any) -> Plan:
@@ -173,7 +161,7 @@ def average_run(path: str | Path, count: int | None = None) -> list[Path]:
     """Average the weights of the last `count` checkpoints, or of all the last ones kept; which these are."""
     folder = find_run(path)
     # What is kept besides the last ones is the best, perhaps long before them.
-    kept = checkpoint.list_checkpoints(folder.checkpoints)[-read_config(path, []).train.keep :]
+    kept = folder.list_checkpoints()[-read_config(path, []).train.keep :]
     if not kept:
         raise UserError(f"{path}: no checkpoint yet; go on with lamina train {path}")
     if len(kept) < (count or 1):
@@ -187,7 +175,7 @@ def find_run(path: str | Path) -> RunFolder:
     """The folder of a run that was started."""
     folder = RunFolder(path)
     if not folder.config.is_file():
-        raise UserError(f"{path}: not a run folder (no config.toml); train one with lamina train")
+        raise UserError(f"{path}: not a run folder (no {folder.config.name}); train one with lamina train")
     return folder
 
 

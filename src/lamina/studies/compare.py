@@ -35,7 +35,6 @@ from lamina.studies.reuse import fingerprint
 from lamina.studies.worker import command, is_done
 from lamina.tasks import build_task
 
-FINGERPRINT, LOG, FORMER = "fingerprint.json", "log.txt", ".former"
 MEMORY_SHARE = 0.7  # of the machine's memory, for all workers together
 PROCESS_MEMORY = 400 * 2**20  # of a process before it has a model
 
@@ -65,7 +64,7 @@ def compare(cells: Sequence[Cell], folder: Path, sharing: Sharing | None = None)
     sharing = sharing or share_machine(cells, folder)
     paths = {cell.name: folder / cell.name for cell in cells}
     jobs = [
-        Job(cell.name, command(paths[cell.name], sharing.threads), paths[cell.name] / LOG)
+        Job(cell.name, command(paths[cell.name], sharing.threads), RunFolder(paths[cell.name]).log)
         for cell in cells
         if not is_done(paths[cell.name], cell.config)
     ]
@@ -111,31 +110,22 @@ def _try_out(cell: Cell, folder: Path) -> Store:
 
 def _refresh(cell: Cell, store: Store, folder: Path, console: Console) -> None:
     """Keep a run whose fingerprint is the same; move another aside. What changes no result may be another now."""
-    path = folder / cell.name
+    run = RunFolder(folder / cell.name)
     now = fingerprint(cell.config, store)
-    file = path / FINGERPRINT
-    if RunFolder(path).status() is not None:
-        before = json.loads(file.read_bytes()) if file.is_file() else {}
+    if run.status() is not None:
+        before = json.loads(run.fingerprint.read_bytes()) if run.fingerprint.is_file() else {}
         changed = [name for name in now if before.get(name) != now[name]]
         if changed:
-            aside = _free_name(path)
-            path.rename(aside)
+            aside = run.move_aside()
             console.print(f"{cell.name}: its {' and '.join(changed)} changed; trained anew, the former run is {aside}")
-    path.mkdir(parents=True, exist_ok=True)
-    write_file(path / "config.toml", to_toml(cell.config).encode())
-    write_file(file, json.dumps(now, indent=1).encode())
-
-
-def _free_name(path: Path) -> Path:
-    number = 1
-    while (aside := path.with_name(f"{path.name}{FORMER}{number}")).exists():
-        number += 1
-    return aside
+    run.path.mkdir(parents=True, exist_ok=True)
+    write_file(run.config, to_toml(cell.config).encode())
+    write_file(run.fingerprint, json.dumps(now, indent=1).encode())
 
 
 def _explain(broken: Sequence[str], paths: dict[str, Path]) -> str:
     """What the first of them said last."""
-    log = paths[broken[0]] / LOG
+    log = RunFolder(paths[broken[0]]).log
     said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()] if log.exists() else []
     others = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
     return f"{broken[0]} broke off{others}: {said[-1] if said else 'no message'}\nAll of it is in {log}"

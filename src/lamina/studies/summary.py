@@ -14,9 +14,10 @@ from lamina.report.pages.comparison import save_comparison
 from lamina.report.pages.page import form_of
 from lamina.report.run_results import RunStory, read_stories
 from lamina.report.terminal.runs import show_comparison
+from lamina.run_folder.folder import RunFolder
 from lamina.runs.runs import summarise_run
 from lamina.studies.cells import Cell
-from lamina.studies.compare import FORMER, BrokenOff, compare
+from lamina.studies.compare import BrokenOff, compare
 
 
 def report_file(name: str | Path) -> Path:
@@ -63,5 +64,4 @@ def run_folders(given: Sequence[str | Path]) -> list[Path]:
 
 
 def _is_replaced(place: Path, places: Sequence[Path]) -> bool:
-    name, former, _ = place.name.partition(FORMER)
-    return bool(former) and place.with_name(name) in places
+    return RunFolder(place).successor in places

@@ -24,7 +24,6 @@ from lamina.files.atomic import write_file
 if TYPE_CHECKING:
     from lamina.training.config import RunConfig
 
-DIAGNOSED = "diagnosed.txt"
 SEEDS, BATCHES = 2, 4  # of a diagnosis
 
 
@@ -47,9 +46,10 @@ def command(run: Path, threads: int) -> tuple[str, ...]:
 
 def is_done(run: Path, config: RunConfig) -> bool:
     """Whether a run has ended and was diagnosed as it would be now."""
+    from lamina.run_folder.folder import RunFolder
     from lamina.studies.reuse import diagnosis_fingerprint
 
-    file = run / DIAGNOSED
+    file = RunFolder(run).diagnosed
     return _has_ended(run) and file.is_file() and file.read_text() == diagnosis_fingerprint(config)
 
 
@@ -69,6 +69,7 @@ def _work(run: Path, threads: int) -> None:
 
     import torch
 
+    from lamina.run_folder.folder import RunFolder
     from lamina.runs.runs import read_config, train
     from lamina.studies.reuse import diagnosis_fingerprint
 
@@ -84,7 +85,7 @@ def _work(run: Path, threads: int) -> None:
                 _add_cost(run, time.perf_counter() - began)
     if _has_ended(run):
         _diagnose(run)
-        write_file(run / DIAGNOSED, diagnosing.encode())
+        write_file(RunFolder(run).diagnosed, diagnosing.encode())
 
 
 def _diagnose(run: Path) -> None:

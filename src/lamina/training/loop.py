@@ -18,7 +18,6 @@ import torch
 
 from lamina.data.ahead import ReadAhead
 from lamina.data.store import Store
-from lamina.diagnosis.watching.observation import FILE as LOOKS
 from lamina.diagnosis.watching.observation import read_looks, write_looks
 from lamina.diagnosis.watching.watch import Watch
 from lamina.files.atomic import write_file
@@ -106,7 +105,7 @@ class Training:
             self.optimiser,
             every=every,
             step=self.step,
-            history=read_looks(folder.diagnosis / LOOKS, until=self.step) if every else (),
+            history=read_looks(folder.observations, until=self.step) if every else (),
             options=config.diagnose,
             on_warning=lambda trouble: display.note(str(trouble)),
         )
@@ -267,7 +266,7 @@ class Training:
             "scaler": self.scaler.state_dict(),
         }
         if self.watch.history and self.world.is_first:
-            write_looks(self.folder.diagnosis / LOOKS, self.watch.history)
+            write_looks(self.folder.observations, self.watch.history)
         snapshot = Snapshot.take(self.model, self.optimiser, counters)
         keep, best_step = self.config.train.keep, self.best.step
         checkpoint.save(self.folder.checkpoints, snapshot, best_step=best_step, keep=keep, world=self.world)
@@ -294,7 +293,7 @@ class Training:
             examples = self.feed.plan.epoch(self.epoch)[self.index].tolist()
             report = {"step": self.step + 1, "epoch": self.epoch, "batch": self.index, "examples": examples}
             report |= {"loss": str(loss), "gradient_norm": str(norm), "first_bad": where}
-            write_file(self.folder.diagnosis / "failure.json", json.dumps(report, indent=1).encode())
+            write_file(self.folder.failure, json.dumps(report, indent=1).encode())
         self._save()
         what = "loss" if not is_finite(loss) else "gradient"
         batch = f"epoch {self.epoch}, batch {self.index}"

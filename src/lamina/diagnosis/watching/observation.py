@@ -16,8 +16,6 @@ from lamina.diagnosis.watching.stream_probe import StreamSizes
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
 
-FILE = "looks.json"
-
 
 @dataclass(frozen=True)
 class Departure:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
+from lamina.run_folder.folder import RunFolder
 
 Name = Literal["tensorboard", "wandb"]
 
@@ -25,7 +26,7 @@ class TensorBoard:
 
     def __init__(self, folder: Path, done: int) -> None:
         module = _load("torch.utils.tensorboard", "tensorboard")
-        self._writer = module.SummaryWriter(str(folder / "tensorboard"), purge_step=done + 1)
+        self._writer = module.SummaryWriter(str(RunFolder(folder).tensorboard), purge_step=done + 1)
 
     def append(self, step: int, values: Mapping[str, Any]) -> None:
         for name, value in _numbers(values).items():
@@ -42,7 +43,7 @@ class WeightsAndBiases:
     """
 
     def __init__(self, folder: Path, done: int) -> None:
-        module, identity = _load("wandb", "wandb"), folder / "wandb-id.txt"
+        module, identity = _load("wandb", "wandb"), RunFolder(folder).wandb_id
         if not identity.exists():
             write_file(identity, uuid4().hex.encode())
         self._run = module.init(

@@ -1,18 +1,7 @@
 """Checkpoints: each a new folder, written and synced under a hidden name, then renamed.
 
-    checkpoints/
-      step-00001000/
-        model.safetensors
-        optimiser.safetensors   state.<parameter>.<key>
-        optimiser.json          the optimiser's class, and state that is no tensor
-        random.safetensors      torch's random state
-        counters.json           what the loop counts: step, epoch, best metric …
-        manifest.json           size and hash of every file
-      latest -> step-00001000
-      best -> step-00000500
-
-Where processes hold slices of the model, `model/` and `optimiser/` stand in place of the first two files, with a shard
-from every process. Any number of processes reads either.
+Their names and files are those of `lamina.run_folder.checkpoints`. Any number of processes reads a checkpoint, whole
+or in shards.
 
 One run saves at a time, the one that holds the lock of the run folder. However it ends, a folder `step-…` is whole.
 """
@@ -20,7 +9,6 @@ One run saves at a time, the one that holds the lock of the run folder. However 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,17 +22,26 @@ from torch import Tensor, nn
 
 from lamina.errors import UserError
 from lamina.files.atomic import sync_folder
-from lamina.run_folder.seal import MANIFEST, DamagedCheckpoint, check, seal
+from lamina.run_folder.checkpoints import (
+    BEST,
+    COUNTERS,
+    FILES,
+    LATEST,
+    MANIFEST,
+    MODEL,
+    OPTIMISER,
+    OPTIMISER_FACTS,
+    RANDOM,
+    REPLACED,
+    finished_checkpoints,
+    list_checkpoints,
+    name_step,
+    unfinished_checkpoints,
+)
+from lamina.run_folder.seal import DamagedCheckpoint, check, seal
 from lamina.training.checkpoint.shards import Like, are_sharded, read_shards, write_shards
 from lamina.training.checkpoint.snapshot import Snapshot, Tensors, parameter_of
 from lamina.training.distributed.world import ALONE, World
-
-MODEL, OPTIMISER, RANDOM = "model.safetensors", "optimiser.safetensors", "random.safetensors"
-OPTIMISER_FACTS, COUNTERS = "optimiser.json", "counters.json"
-FILES = (MODEL, OPTIMISER, OPTIMISER_FACTS, RANDOM, COUNTERS)
-LATEST, BEST = "latest", "best"
-
-_REPLACED = ".replaced"
 
 
 def save(
@@ -55,7 +52,7 @@ def save(
     All processes call it; the first does all but write the others' shards.
     """
     assert keep >= 2, "one checkpoint is too few: it may be damaged"
-    target = folder / _name(snapshot.step)
+    target = folder / name_step(snapshot.step)
     partial = folder / f".{target.name}.partial"
     try:
         if world.is_first:
@@ -84,7 +81,7 @@ def save(
 
 def save_model(target: Path, model: Tensors) -> None:
     """Write weights alone, sealed as those of a checkpoint are; what was there makes way for them."""
-    partial, replaced = target.with_name(f".{target.name}.partial"), target.with_name(target.name + _REPLACED)
+    partial, replaced = target.with_name(f".{target.name}.partial"), target.with_name(target.name + REPLACED)
 
     def sweep() -> None:
         shutil.rmtree(partial, ignore_errors=True)
@@ -140,20 +137,15 @@ def read(path: Path, model: nn.Module | None = None) -> Snapshot:
         )
 
 
-def list_checkpoints(folder: Path) -> list[Path]:
-    """All finished checkpoints, oldest first, one for each step."""
-    return list({step: path for step, _, path in sorted(_finished(folder))}.values())
-
-
 def point(folder: Path, *, latest_step: int, best_step: int | None) -> None:
     """Point the links `latest` and `best`: after saving, and on resuming, for a kill may have come in between."""
     for link, step in {LATEST: latest_step, BEST: best_step}.items():
-        if step is None or not (folder / _name(step)).exists():
+        if step is None or not (folder / name_step(step)).exists():
             (folder / link).unlink(missing_ok=True)
             continue
         partial = folder / f".{link}.partial"
         partial.unlink(missing_ok=True)
-        partial.symlink_to(_name(step))
+        partial.symlink_to(name_step(step))
         partial.replace(folder / link)
     sync_folder(folder)
 
@@ -218,7 +210,7 @@ def _apart(tensors: Tensors) -> dict[str, Tensor]:
 
 def _put_in_place(partial: Path, target: Path) -> None:
     """Rename. A checkpoint of the same step makes way, and stays in sight until the new one is there."""
-    replaced = target.with_name(target.name + _REPLACED)
+    replaced = target.with_name(target.name + REPLACED)
     if target.exists():
         target.rename(replaced)
     try:
@@ -232,7 +224,7 @@ def _put_in_place(partial: Path, target: Path) -> None:
 
 def _remove_old(folder: Path, step: int, best_step: int | None, keep: int) -> None:
     """What is newer than `step` goes too: the run was resumed before it, so it belongs to a story no longer told."""
-    finished = sorted(_finished(folder))
+    finished = sorted(finished_checkpoints(folder))
     steps = sorted({each for each, whole, _ in finished if whole and each <= step})
     kept = {*steps[-keep:], best_step}
     for each, whole, path in finished:
@@ -245,11 +237,11 @@ def _remove_old(folder: Path, step: int, best_step: int | None, keep: int) -> No
 
 def _sweep(folder: Path) -> None:
     """Clean up after a process that was killed while saving."""
-    for path in folder.glob(".step-*"):
+    for path in unfinished_checkpoints(folder):
         shutil.rmtree(path)
-    for _, whole, path in list(_finished(folder)):
+    for _, whole, path in list(finished_checkpoints(folder)):
         if not whole:
-            original = path.with_name(path.name.removesuffix(_REPLACED))
+            original = path.with_name(path.name.removesuffix(REPLACED))
             _discard(path) if original.exists() else path.rename(original)
 
 
@@ -258,17 +250,6 @@ def _discard(path: Path) -> None:
     hidden = path.with_name(f".{path.name}.discarded")
     path.rename(hidden)
     shutil.rmtree(hidden)
-
-
-def _finished(folder: Path) -> Iterator[tuple[int, bool, Path]]:
-    """Step, whether it is in its place (or was about to be replaced), and path of every finished checkpoint."""
-    for path in folder.glob("step-*"):
-        if found := re.fullmatch(rf"step-(\d{{8,}})({re.escape(_REPLACED)})?", path.name):
-            yield int(found[1]), found[2] is None, path
-
-
-def _name(step: int) -> str:
-    return f"step-{step:08d}"
 
 
 @contextmanager

@@ -1,0 +1,60 @@
+"""The names inside `checkpoints/`: one folder for each step, two links, and the files of a checkpoint.
+
+    step-00001000/
+      model.safetensors
+      optimiser.safetensors   state.<parameter>.<key>
+      optimiser.json          the optimiser's class, and state that is no tensor
+      random.safetensors      torch's random state
+      counters.json           what the loop counts: step, epoch, best metric …
+      manifest.json           size and hash of every file
+    latest -> step-00001000
+    best -> step-00000500
+
+Where processes hold slices of the model, folders `model/` and `optimiser/` stand in place of the first two files, with
+a shard from every process.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+MODEL, OPTIMISER, RANDOM = "model.safetensors", "optimiser.safetensors", "random.safetensors"
+OPTIMISER_FACTS, COUNTERS = "optimiser.json", "counters.json"
+FILES = (MODEL, OPTIMISER, OPTIMISER_FACTS, RANDOM, COUNTERS)
+MANIFEST = "manifest.json"
+
+LATEST, BEST = "latest", "best"
+AVERAGE = "average"
+"""The average of several checkpoints, which stands beside `checkpoints/`."""
+
+REPLACED = ".replaced"
+"""The suffix of a checkpoint while another one of the same step is put in its place."""
+
+
+def name_step(step: int) -> str:
+    """The name of the checkpoint of a step: `step-00001000`."""
+    return f"step-{step:08d}"
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step of a checkpoint, also of a link to one."""
+    return int(checkpoint.resolve().name.removeprefix("step-"))
+
+
+def finished_checkpoints(folder: Path) -> Iterator[tuple[int, bool, Path]]:
+    """Step, whether it is in its place (rather than about to be replaced), and path of every finished checkpoint."""
+    for path in folder.glob("step-*"):
+        if found := re.fullmatch(rf"step-(\d{{8,}})({re.escape(REPLACED)})?", path.name):
+            yield int(found[1]), found[2] is None, path
+
+
+def unfinished_checkpoints(folder: Path) -> Iterator[Path]:
+    """What a process that was killed while it saved has left behind."""
+    return folder.glob(".step-*")
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """All finished checkpoints, oldest first, one for each step."""
+    return list({step: path for step, _, path in sorted(finished_checkpoints(folder))}.values())
