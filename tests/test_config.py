@@ -71,15 +71,15 @@ def test_the_example_is_one_of_the_command() -> None:
 
 
 def test_the_reference_in_the_docs_is_made_from_the_code() -> None:
-    from lamina.runs.reference import config_reference
+    from lamina.training.config_reference import config_reference
 
     stored = Path(__file__).parents[1] / "docs" / "config.md"
-    assert stored.read_text() == config_reference(), "run: python -m lamina.runs.reference > docs/config.md"
-    assert "| `model_dim` | `512` | The width of the stream. |" in stored.read_text()
+    assert stored.read_text() == config_reference(), "run: python -m lamina.training.config_reference > docs/config.md"
+    assert "| `model_dim` | `512` | results | The width of the stream. |" in stored.read_text()
 
 
 def test_every_key_is_documented() -> None:
-    from lamina.runs.reference import config_reference
+    from lamina.training.config_reference import config_reference
 
     rows = [line for line in config_reference().splitlines() if line.startswith("| `") or " | `" in line]
     assert len(rows) > 80

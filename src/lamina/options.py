@@ -8,11 +8,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from lamina.errors import UserError, unknown
+
+
+class Affects(Enum):
+    """What another value of a field would change: `Annotated[str, Affects.ROUNDING]`, RESULTS where nothing is said.
+
+    Said of a section, it holds for all fields in it.
+    """
+
+    RESULTS = "results"
+    """The weights or the metrics of a run."""
+    LENGTH = "length"
+    """How far a run goes: its results up to there stay the same."""
+    ROUNDING = "rounding"
+    """How the same is computed: results differ as floating-point rounding or another device's random numbers do."""
+    NOTHING = "nothing"
+    """What is written down, shown or kept, and where."""
 
 
 class Options(BaseModel):
@@ -39,6 +57,27 @@ class Options(BaseModel):
             return cls.model_validate(dict(values))
         except ValidationError as error:
             raise _explain(cls, error, where) from None
+
+
+def affects(field: FieldInfo) -> Affects:
+    """What a field declares."""
+    return next((each for each in field.metadata if isinstance(each, Affects)), Affects.RESULTS)
+
+
+def result_values(options: Options, *counted: Affects) -> dict[str, Any]:
+    """The values of all fields that affect one of `counted`, as JSON and nested like the options.
+
+    result_values(config, Affects.RESULTS)                                      must be equal to resume a run
+    result_values(config, Affects.RESULTS, Affects.LENGTH, Affects.ROUNDING)    … to reuse a finished run
+    """
+    found = options.model_dump(mode="json")
+    for name, field in type(options).model_fields.items():
+        value = getattr(options, name)
+        if affects(field) not in counted:
+            del found[name]
+        elif isinstance(value, Options):
+            found[name] = result_values(value, *counted)
+    return found
 
 
 def _explain(options: type[BaseModel], error: ValidationError, where: str) -> UserError:

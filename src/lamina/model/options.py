@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from lamina import residual as schemes
 from lamina.model.feed_forward import Activation
 from lamina.model.initialisation import Init
-from lamina.options import Options
+from lamina.options import Affects, Options
 from lamina.residual.norm import NormOptions
 
 Positive = Annotated[int, Field(ge=1)]
@@ -80,7 +80,7 @@ class ModelOptions(Options):
 
     init: Init = "xavier"
     """Base start values; some schemes insist on their own."""
-    checkpoint_layers: bool = False
+    checkpoint_layers: Annotated[bool, Affects.ROUNDING] = False
     """Keep only what stands between layers, compute the rest again on the way back: less memory, more time."""
 
     @field_validator("residual")

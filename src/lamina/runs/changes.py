@@ -9,12 +9,10 @@ from lamina.config import read_values, to_toml
 from lamina.data.manifest import Manifest
 from lamina.data.store import Store
 from lamina.errors import UserError
+from lamina.options import Affects, result_values
 from lamina.run_folder.data_copy import keep, kept_store
 from lamina.run_folder.folder import RunFolder
 from lamina.training.config import RunConfig
-
-# Of [train]; anything in [diagnose] may change too.
-MAY_CHANGE = {"steps", "keep", "log_every", "samples", "threads", "device", "parallel"}
 
 Differences = Iterator[tuple[str, Any, Any]]
 """A key, what it was, what it is."""
@@ -37,8 +35,8 @@ def record_start(folder: RunFolder, config: RunConfig, store: Store) -> None:
 
 def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, store: Store) -> None:
     """A run of which one part was trained otherwise than the next would be a result of nothing."""
-    before, after = (each.resolved().model_dump(mode="json") for each in (former, config))
-    if listing := _listing(each for each in _differences(before, after) if _matters(each[0])):
+    before, after = (result_values(each.resolved(), Affects.RESULTS) for each in (former, config))
+    if listing := _listing(_differences(before, after)):
         raise UserError(
             f"{folder.path}: this run was started with another config:{listing}\n"
             "Use another folder, undo the change, or go on all the same with --force"
@@ -67,11 +65,6 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: st
             yield from _differences(old, new, f"{prefix}{key}.")
         elif old != new:
             yield f"{prefix}{key}", old, new
-
-
-def _matters(key: str) -> bool:
-    section, _, name = key.partition(".")
-    return section != "diagnose" and not (section == "train" and name in MAY_CHANGE)
 
 
 def _listing(differences: Differences) -> str:

@@ -20,20 +20,18 @@ from lamina import residual
 from lamina.data.manifest import FILE as MANIFEST
 from lamina.data.store import Store
 from lamina.files.hashes import hash_file
+from lamina.options import Affects, result_values
 from lamina.residual.base import Residual
 from lamina.training.config import RunConfig
 
 ROOMS = ("residual", "model", "data", "generate", "tasks", "run_folder", "training", "runs")
 TRAINING = ("options.py", "config.py", *(f"{room}/**/*.py" for room in ROOMS))
 DIAGNOSING = ("diagnosis/**/*.py", "runs/diagnose.py", "studies/worker.py")
-# Of [train]; they change no result, nor does anything in [diagnose].
-NO_MATTER = {"log_every", "threads", "keep", "samples", "track"}
 
 
 def fingerprint(config: RunConfig, store: Store) -> dict[str, str]:
     """Of the training: one hash each, so that a difference can be named."""
-    settings = config.model_dump(mode="json", exclude={"train": NO_MATTER, "diagnose": True})
-    settings["data"].pop("store")  # where the data is does not matter, what it is does
+    settings = result_values(config, Affects.RESULTS, Affects.LENGTH, Affects.ROUNDING)
     return {
         "config": _hash(json.dumps(settings, sort_keys=True)),
         "data": hash_file(store.folder / MANIFEST),

@@ -18,7 +18,7 @@ from lamina.diagnosis.options import DiagnoseOptions
 from lamina.errors import unknown
 from lamina.model.options import ModelOptions
 from lamina.model.presets import PRESETS
-from lamina.options import Options
+from lamina.options import Affects, Options
 from lamina.tasks import TASKS
 from lamina.training.callbacks.trackers import Name as TrackerName
 from lamina.training.distributed.parallel import Way
@@ -32,14 +32,14 @@ Interval = Annotated[int, Field(ge=0)]
 class DataOptions(OrderOptions):
     """Which examples, and how they make batches."""
 
-    store: str | None = None
+    store: Annotated[str | None, Affects.NOTHING] = None  # what it holds is compared by hash
     """A folder made by `lamina prepare`. Without one, the task's embedded languages are prepared and used."""
 
 
 class TrainOptions(Options):
     """How long, how exactly, and what is written down on the way."""
 
-    steps: Count = 1000
+    steps: Annotated[Count, Affects.LENGTH] = 1000
     """Updates of the weights."""
     accumulate: Count = 1
     """Pieces that a process cuts its share of a batch into, to save memory. The update stays the same."""
@@ -47,15 +47,15 @@ class TrainOptions(Options):
     """The largest norm of the whole gradient; 0 for no limit."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     """What matrices are multiplied in. `fp16` scales the loss so that small gradients survive."""
-    device: str = "auto"
+    device: Annotated[str, Affects.ROUNDING] = "auto"
     """`cpu`, `cuda`, or `auto` for a GPU where there is one."""
-    parallel: Way = "ddp"
+    parallel: Annotated[Way, Affects.ROUNDING] = "ddp"
     """How several processes share the model: `ddp` gives each a copy, `fsdp` a slice of every weight."""
-    threads: Interval = 0
+    threads: Annotated[Interval, Affects.NOTHING] = 0
     """CPU threads; 0 leaves it to torch. Small models are fastest with 1."""
-    compile: bool = False
+    compile: Annotated[bool, Affects.ROUNDING] = False
     """Compile the layers with torch.compile."""
-    log_every: Count = 50
+    log_every: Annotated[Count, Affects.NOTHING] = 50
     """Steps between lines of metrics.jsonl."""
     validate_every: Interval = 500
     """Steps between validations; 0 validates at the end only."""
@@ -65,16 +65,16 @@ class TrainOptions(Options):
     best: Literal["loss", "metric"] = "loss"
     """Which checkpoint is the best one: that of the lowest negative log-likelihood in validation, or of the best
     metric, such as BLEU."""
-    save_every: Interval = 500
+    save_every: Annotated[Interval, Affects.NOTHING] = 500
     """Steps between checkpoints; 0 saves at the end only."""
-    keep: Annotated[int, Field(ge=2)] = 3
+    keep: Annotated[int, Field(ge=2), Affects.NOTHING] = 3
     """How many of the last checkpoints stay, besides the best."""
     patience: Interval = 0
     """Validations, or measurements where `best` is `metric`, none of them better, after which training stops; 0 never
     stops early."""
-    track: tuple[TrackerName, ...] = ()
+    track: Annotated[tuple[TrackerName, ...], Affects.NOTHING] = ()
     """Where else to follow the run: `tensorboard`, `wandb` (the extra `track`)."""
-    samples: Interval = 3
+    samples: Annotated[Interval, Affects.NOTHING] = 3
     """Outputs of the model written to samples.txt at each validation, where the task generates text."""
 
 
@@ -95,7 +95,7 @@ class RunConfig(Options):
     """The learning rate, step by step."""
     train: TrainOptions = TrainOptions()
     """The course of the run."""
-    diagnose: DiagnoseOptions = DiagnoseOptions()
+    diagnose: Annotated[DiagnoseOptions, Affects.NOTHING] = DiagnoseOptions()
     """What is measured while it trains."""
 
     @field_validator("task")

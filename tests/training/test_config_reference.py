@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from lamina.runs.reference import config_reference
 from lamina.training.config import RunConfig
+from lamina.training.config_reference import config_reference
 
 
 def sections(values: dict[str, Any], name: str = "") -> Iterator[tuple[str, list[str]]]:

@@ -1,0 +1,91 @@
+"""The reference of all config keys, made from the options: `python -m lamina.training.config_reference` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from lamina.data.prepare_options import PrepareOptions
+from lamina.generate.options import GenerateOptions
+from lamina.model.options import ModelOptions
+from lamina.options import Affects, Options, affects
+from lamina.tasks import TASKS
+from lamina.training.config import RunConfig
+
+HEAD = """# Config keys
+Made from the code by `python -m lamina.training.config_reference > docs/config.md`; a test keeps it true.
+
+A config is one TOML file. `extends = "other.toml"` takes another file's values first; words on the command line,
+`model.dropout=0.3`, come last. The resolved file goes into the run folder, and `lamina train runs/NAME` reads it there.
+
+The column "affects" says what another value would change. A run can be resumed while nothing that affects *results* has
+changed; `lamina compare` reuses a finished run while nothing that affects results, *length* or *rounding* has.
+"""
+
+
+def config_reference() -> str:
+    results = Affects.RESULTS
+    sections = [HEAD, "## A run: `lamina train`\n" + _table(RunConfig, results), *_sections(RunConfig, results)]
+    sections.append("### [model]\nThese, and `preset`.\n\n" + _table(ModelOptions, results))
+    sections += _sections(ModelOptions, results, "model.")
+    for task in TASKS.values():
+        table = _table(task.Options, results) + _own_generation(task.Options)
+        sections.append(f"### [task_options] of {task.name}\n{table}")
+    generation = _table(GenerateOptions, results)
+    sections.append(f"### [task_options.generation]\nAlso of `lamina generate` and `evaluate`.\n\n{generation}")
+    sections.append("### [model.residual_options]\nThose of the scheme: `lamina schemes NAME` lists them.\n")
+    sections += ["## Data: `lamina prepare`\n" + _table(PrepareOptions), *_sections(PrepareOptions)]
+    return "\n".join(sections)
+
+
+def _sections(options: type[Options], inherited: Affects | None = None, above: str = "") -> Iterator[str]:
+    """A table for every section below, however deep."""
+    for name, field in options.model_fields.items():
+        if _is_section(field):
+            below: Any = field.annotation
+            declared = inherited and _effect(field, inherited)
+            yield f"### [{above}{name}]\n" + _table(below, declared)
+            yield from _sections(below, declared, f"{above}{name}.")
+
+
+def _own_generation(options: type[Options]) -> str:
+    """In what a task's search differs from the defaults below."""
+    field = options.model_fields.get("generation")
+    own = {} if field is None else field.default.model_dump(exclude_defaults=True)
+    return "".join(f"\n`generation.{key}` is `{value!r}` here.\n" for key, value in own.items())
+
+
+def _table(options: type[Options], inherited: Affects | None = None) -> str:
+    """The keys of a section, without the sections below it; `inherited` is what the section as a whole affects."""
+    columns = ["key", "default", "affects", "meaning"] if inherited else ["key", "default", "meaning"]
+    rows = [columns, ["---"] * len(columns)]
+    for name, field in options.model_fields.items():
+        if not _is_section(field):
+            effect = [_effect(field, inherited).value] if inherited else []
+            rows.append([f"`{name}`", _default(field), *effect, _cell(field.description)])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _effect(field: FieldInfo, inherited: Affects) -> Affects:
+    return affects(field) if inherited is Affects.RESULTS else inherited
+
+
+def _is_section(field: FieldInfo) -> bool:
+    return isinstance(field.annotation, type) and issubclass(field.annotation, Options)
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default is PydanticUndefined:
+        return "must be given"
+    return "–" if field.default is None else f"`{field.default!r}`"
+
+
+def _cell(text: str | None) -> str:
+    return " ".join((text or "").split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print(config_reference(), end="")
