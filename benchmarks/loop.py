@@ -117,7 +117,7 @@ def watch(training: Training, stopwatch: Stopwatch, made: list[float]) -> ExitSt
         ("metrics.jsonl", training.folder.metrics, "append"),
         ("checkpoint", training, "_save"),
         ("validation", training.task, "total_losses"),
-        ("validation", training.task, "unigram_likelihood"),
+        ("validation", training.task, "unigram_nll"),
         (REST, training, "_loop"),
     ]
     patches = ExitStack()

@@ -4,7 +4,7 @@ report = lamina.diagnose(model, batch, loss=fn)
 report.verdicts
 report.save("why.html")
 
-with lamina.watch(model, optimizer, every=100) as watch:
+with lamina.watch(model, optimiser, every=100) as watch:
     …  # your own training loop
 watch.report().save("why.html")
 """

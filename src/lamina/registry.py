@@ -74,7 +74,7 @@ class Registry(Generic[Member]):
     def _add_from_package(self, entry: metadata.EntryPoint, found: dict[str, type[Member]]) -> None:
         where = f"{entry.dist.name if entry.dist else 'a package'}: {self.kind} {entry.name!r} ({entry.value})"
         if entry.name in found:
-            warnings.warn(f"{where} has the name of one that is there already; left out", stacklevel=2)
+            warnings.warn(f"{where} is left out: a {self.kind} of that name exists already", stacklevel=2)
             return
         try:
             member = entry.load()

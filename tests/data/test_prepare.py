@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lamina.data.lines import BYTE_ORDER_MARK, CARRIAGE_RETURN
 from lamina.data.prepare import PrepareOptions, prepare, summarise
 from lamina.data.store import Store
+from lamina.data.text_files import BYTE_ORDER_MARK, CARRIAGE_RETURN
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.vocabulary import VocabularyOptions
 from lamina.errors import UserError

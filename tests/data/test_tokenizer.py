@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.data.sample import sample_evenly
 from lamina.data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer
-from lamina.data.vocabulary import Kind, VocabularyOptions
+from lamina.data.vocabulary import Kind, VocabularyOptions, sample_evenly
 from lamina.errors import UserError
 
 CORPUS = [

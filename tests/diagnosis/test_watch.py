@@ -52,15 +52,15 @@ class Foreign(nn.Module):
         return self.encoder(x)
 
 
-def loop(model: EncoderDecoder, optimizer: torch.optim.Optimizer, accumulate: int = 1) -> Iterator[Tensor]:
+def loop(model: EncoderDecoder, optimiser: torch.optim.Optimizer, accumulate: int = 1) -> Iterator[Tensor]:
     """A plain loop of one's own; yields before every step, so that a test can meddle."""
     while True:
         for _ in range(accumulate):
             loss = model(SOURCE, TARGET, labels=LABELS).smoothed.mean()
             loss.backward()
         yield loss.detach()
-        optimizer.step()
-        optimizer.zero_grad()
+        optimiser.step()
+        optimiser.zero_grad()
 
 
 def adam(model: nn.Module, rate: float = 1e-3, **options: Any) -> torch.optim.Adam:
@@ -82,10 +82,10 @@ def test_weights_end_bit_identical_with_and_without_a_watch(name: str) -> None:
     def train(watched: bool) -> dict[str, Tensor]:
         torch.manual_seed(5)
         model = small_model(name, dropout=0.2)
-        optimizer = adam(model)
-        watch: AbstractContextManager[Any] = Watch(model, optimizer, every=2) if watched else nullcontext()
+        optimiser = adam(model)
+        watch: AbstractContextManager[Any] = Watch(model, optimiser, every=2) if watched else nullcontext()
         with watch:
-            take(loop(model, optimizer, accumulate=2), 5)
+            take(loop(model, optimiser, accumulate=2), 5)
         if watched:
             assert [look.step for look in watch.history] == [2, 4]  # type: ignore[attr-defined]
         return model.state_dict()
@@ -105,12 +105,12 @@ def test_what_is_noted_is_what_happened(kind: str) -> None:
         "radam": lambda: torch.optim.RAdam(model.parameters(), lr=1e-3),
         "sgd": lambda: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
     }
-    optimizer = makers[kind]()
+    optimiser = makers[kind]()
     attention, crossing, _ = model.decoder.layers[1].sublayers
     queries = {"query": attention.query.weight, "cross-query": crossing.query.weight}
     outer = model.encoder.layers[0].sublayers[1].outer.weight
-    with Watch(model, optimizer, every=3) as watch:
-        steps = loop(model, optimizer)
+    with Watch(model, optimiser, every=3) as watch:
+        steps = loop(model, optimiser)
         take(steps, 2)
         gradients = {name: float(query.grad.norm()) for name, query in queries.items()}
         before = {name: query.detach().clone() for name, query in queries.items()}
@@ -131,12 +131,12 @@ def test_what_is_noted_is_what_happened(kind: str) -> None:
 
 def test_condition_is_the_derivative_of_the_step() -> None:
     model = small_model("pre-ln", 1)
-    optimizer = adam(model, eps=1e-6)
-    with Watch(model, optimizer, every=1) as watch:
-        steps = loop(model, optimizer)
+    optimiser = adam(model, eps=1e-6)
+    with Watch(model, optimiser, every=1) as watch:
+        steps = loop(model, optimiser)
         take(steps, 2)
         gradients = [p.grad.clone() for p in model.parameters() if p.dim() >= 2 and p.grad is not None]
-        states = [optimizer.state[p] for p in model.parameters() if p.dim() >= 2 and p.grad is not None]
+        states = [optimiser.state[p] for p in model.parameters() if p.dim() >= 2 and p.grad is not None]
         moments = [(state["exp_avg"].clone(), state["exp_avg_sq"].clone()) for state in states]
         next(steps)
     rule = Rule(1e-3, (0.9, 0.98), 1e-6)
@@ -155,11 +155,11 @@ def test_condition_is_the_derivative_of_the_step() -> None:
 
 def test_streams_are_those_of_the_training_pass() -> None:
     model = small_model("pre-ln", 3)
-    optimizer = adam(model)
+    optimiser = adam(model)
     seen: list[Tensor] = []
     model.encoder.layers[2].register_forward_hook(lambda layer, inputs, state: seen.append(state.detach()))
-    with Watch(model, optimizer, every=1) as watch:
-        steps = loop(model, optimizer)
+    with Watch(model, optimiser, every=1) as watch:
+        steps = loop(model, optimiser)
         next(steps)
         with torch.no_grad():  # a validation between two steps is not the training pass
             model(SOURCE[:1], TARGET[:1])
@@ -191,12 +191,12 @@ def test_a_layer_that_was_left_out_keeps_its_place() -> None:
 def test_a_foreign_model_is_watched_layer_by_layer() -> None:
     torch.manual_seed(0)
     model, x = Foreign(), torch.randn(2, 5, 8)
-    optimizer = adam(model)
-    with Watch(model, optimizer, every=2) as watch:
+    optimiser = adam(model)
+    with Watch(model, optimiser, every=2) as watch:
         for _ in range(4):
             model(x).square().mean().backward()
-            optimizer.step()
-            optimizer.zero_grad()
+            optimiser.step()
+            optimiser.zero_grad()
     values = watch.history[-1].values()
     for layer in (1, 2, 3):
         for kind in ("query", "key", "value", "output", "inner", "outer"):
@@ -206,12 +206,12 @@ def test_a_foreign_model_is_watched_layer_by_layer() -> None:
 
 def test_cross_attention_of_a_foreign_decoder_is_told_apart() -> None:
     model = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, batch_first=True), 2)
-    optimizer = adam(model)
-    with Watch(model, optimizer, every=1) as watch:
+    optimiser = adam(model)
+    with Watch(model, optimiser, every=1) as watch:
         model(torch.randn(2, 5, 8), torch.randn(2, 4, 8)).square().mean().backward()
         own, crossing = model.layers[1].self_attn, model.layers[1].multihead_attn
         expected = [float(each.in_proj_weight.grad.chunk(3)[2].norm()) for each in (own, crossing)]
-        optimizer.step()
+        optimiser.step()
     values = watch.values()
     assert [values[f"gradient/stack.2.{kind}"] for kind in ("value", "cross-value")] == pytest.approx(expected)
     lines = {line.label for line in watch.diagnosis()["watched-gradients"].measured}
@@ -231,10 +231,10 @@ class Mixing(nn.Module):
 
 def test_a_matrix_that_nobody_knows_has_its_layer_all_the_same() -> None:
     model = nn.Sequential(*(Mixing() for _ in range(3)))
-    optimizer = adam(model)
-    with Watch(model, optimizer, every=1) as watch:
+    optimiser = adam(model)
+    with Watch(model, optimiser, every=1) as watch:
         model(torch.randn(2, 8)).square().mean().backward()
-        optimizer.step()
+        optimiser.step()
     updates = watch.diagnosis()["watched-updates"]
     assert [line.label for line in updates.measured] == ["stack mixer.dense"]
     assert [len(grid.values) for grid in updates.grids] == [3]
@@ -245,7 +245,7 @@ def test_a_matrix_that_nobody_knows_has_its_layer_all_the_same() -> None:
 def test_attention_matrices_are_compared_with_the_networks_largest() -> None:
     """Liu et al. 2020, figures 5 and 11: absolute norms, by step, of queries, keys, values and outputs alone."""
     model = small_model("post-ln")
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
     attention = [
         (stack, sublayer)
         for stack in (model.encoder, model.decoder)
@@ -253,8 +253,8 @@ def test_attention_matrices_are_compared_with_the_networks_largest() -> None:
         for sublayer in list(layer.sublayers)[:-1]
     ]
     largest, mean = [], []
-    with Watch(model, optimizer, every=1) as watch:
-        steps = loop(model, optimizer)
+    with Watch(model, optimiser, every=1) as watch:
+        steps = loop(model, optimiser)
         for _ in range(3):
             next(steps)
             norms = {
@@ -279,10 +279,10 @@ def test_attention_matrices_are_compared_with_the_networks_largest() -> None:
 def test_updates_that_leave_their_band_are_told_once_and_then_judged() -> None:
     """The gradients of the encoder grow tenfold, as before a divergence, at the same rate."""
     model = small_model("post-ln")
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    optimiser = torch.optim.SGD(model.parameters(), lr=1e-3)
     told: list[Any] = []
-    with Watch(model, optimizer, every=2, on_warning=told.append) as watch:
-        steps = loop(model, optimizer)
+    with Watch(model, optimiser, every=2, on_warning=told.append) as watch:
+        steps = loop(model, optimiser)
         take(steps, 40)
         assert told == [], "forty quiet steps"
         for _ in range(4):
@@ -306,11 +306,11 @@ def test_updates_that_leave_their_band_are_told_once_and_then_judged() -> None:
 @pytest.mark.parametrize(("share", "warnings"), [(0.2, 0), (0.01, 1)])
 def test_a_single_matrix_that_leaves_its_band_is_no_trouble(share: float, warnings: int) -> None:
     model = small_model("post-ln")
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    optimiser = torch.optim.SGD(model.parameters(), lr=1e-3)
     told: list[Any] = []
     options = DiagnoseOptions(band=BandOptions(share=share))
-    with Watch(model, optimizer, every=2, options=options, on_warning=told.append) as watch:
-        steps = loop(model, optimizer)
+    with Watch(model, optimiser, every=2, options=options, on_warning=told.append) as watch:
+        steps = loop(model, optimiser)
         take(steps, 40)
         for _ in range(4):
             model.encoder.layers[1].sublayers[1].outer.weight.grad *= 10
@@ -324,11 +324,11 @@ def test_a_single_matrix_that_leaves_its_band_is_no_trouble(share: float, warnin
 
 def test_a_gradient_that_vanishes_is_told_once_and_then_judged() -> None:
     model = small_model("pre-ln")
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
     told: list[Any] = []
     lowest = list(model.decoder.layers[0].parameters())
-    with Watch(model, optimizer, every=1, on_warning=told.append) as watch:
-        for step, _ in zip(range(1, 10), loop(model, optimizer), strict=False):
+    with Watch(model, optimiser, every=1, on_warning=told.append) as watch:
+        for step, _ in zip(range(1, 10), loop(model, optimiser), strict=False):
             if step > 1 and watch.step < 6:  # of steps 1 to 5; the gradient of the step to come is there
                 assert bool(told) == (watch.step >= 3)
             if 3 <= step <= 5:
@@ -409,9 +409,9 @@ def test_the_stack_that_attends_to_another_is_judged_wherever_it_stands() -> Non
 def test_a_watch_that_goes_on_does_not_tell_again_what_it_told() -> None:
     def trained(history: list[Look], step: int, told: list[Any]) -> list[Look]:
         model = small_model("pre-ln")
-        optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
-        with Watch(model, optimizer, every=1, step=step, history=history, on_warning=told.append) as watch:
-            for _, _ in zip(range(3), loop(model, optimizer), strict=False):
+        optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
+        with Watch(model, optimiser, every=1, step=step, history=history, on_warning=told.append) as watch:
+            for _, _ in zip(range(3), loop(model, optimiser), strict=False):
                 for parameter in model.decoder.layers[0].parameters():
                     assert parameter.grad is not None
                     parameter.grad *= 1e-4
@@ -426,13 +426,13 @@ def test_a_watch_that_goes_on_does_not_tell_again_what_it_told() -> None:
 
 def test_a_schedule_does_not_look_like_trouble() -> None:
     model = small_model("pre-ln")
-    optimizer = adam(model)
+    optimiser = adam(model)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with Watch(model, optimizer, every=2):
-            steps = loop(model, optimizer)
+        with Watch(model, optimiser, every=2):
+            steps = loop(model, optimiser)
             for step in range(1, 60):
-                optimizer.param_groups[0]["lr"] = 1e-4 * min(step / 20, (20 / step) ** 0.5)
+                optimiser.param_groups[0]["lr"] = 1e-4 * min(step / 20, (20 / step) ** 0.5)
                 next(steps)
 
 
@@ -445,9 +445,9 @@ def test_warnings_are_the_default() -> None:
 
 def test_a_diagnosis_of_the_history_survives_its_file(tmp_path: Path) -> None:
     model = small_model("resi-dual")
-    optimizer = adam(model)
-    with Watch(model, optimizer, every=2, on_warning=silent) as watch:
-        take(loop(model, optimizer), 6)
+    optimiser = adam(model)
+    with Watch(model, optimiser, every=2, on_warning=silent) as watch:
+        take(loop(model, optimiser), 6)
     diagnosis = watch.diagnosis("mine")
     assert diagnosis.step == 6
     assert diagnosis.schemes == ("resi-dual",)
@@ -464,22 +464,22 @@ def test_a_diagnosis_of_the_history_survives_its_file(tmp_path: Path) -> None:
 
 def test_hooks_are_gone_afterwards_and_never_there_when_nothing_is_due() -> None:
     model = small_model("pre-ln")
-    optimizer = adam(model)
+    optimiser = adam(model)
 
     def hooks() -> int:
-        own = len(optimizer._optimizer_step_pre_hooks) + len(optimizer._optimizer_step_post_hooks)
+        own = len(optimiser._optimizer_step_pre_hooks) + len(optimiser._optimizer_step_post_hooks)
         return own + sum(len(module._forward_hooks) for module in model.modules())
 
-    with Watch(model, optimizer, every=0) as watch:
+    with Watch(model, optimiser, every=0) as watch:
         assert hooks() == 0
-        take(loop(model, optimizer), 2)
+        take(loop(model, optimiser), 2)
     assert watch.diagnosis().skipped[0].reason == "no step was watched: fewer steps than `every` were taken"
-    with Watch(model, optimizer, every=100):
+    with Watch(model, optimiser, every=100):
         assert hooks() == 2
-        take(loop(model, optimizer), 3)
+        take(loop(model, optimiser), 3)
         assert hooks() == 2, "only the optimiser's step is looked at between two looks"
     assert hooks() == 0
-    with pytest.raises(RuntimeError), Watch(model, optimizer, every=1):
+    with pytest.raises(RuntimeError), Watch(model, optimiser, every=1):
         raise RuntimeError
     assert hooks() == 0
 
@@ -495,15 +495,15 @@ def test_bad_arguments() -> None:
 
 def test_a_step_that_moves_nothing_and_a_number_that_is_none() -> None:
     model = small_model("pre-ln")
-    optimizer = adam(model)
+    optimiser = adam(model)
     told: list[Departure] = []
-    with Watch(model, optimizer, every=1, on_warning=told.append) as watch:
-        steps = loop(model, optimizer)
+    with Watch(model, optimiser, every=1, on_warning=told.append) as watch:
+        steps = loop(model, optimiser)
         take(steps, 3)
-        optimizer.param_groups[0]["lr"] = 0.0
+        optimiser.param_groups[0]["lr"] = 0.0
         next(steps)
         assert watch.values()["update/encoder.1.query"] == 0
-        optimizer.param_groups[0]["lr"] = 1e-3
+        optimiser.param_groups[0]["lr"] = 1e-3
         model.encoder.layers[0].sublayers[1].inner.weight.grad[0, 0] = math.nan
         next(steps)
     assert [departure.matrix for departure in told] == ["encoder.1.inner"]
@@ -538,8 +538,8 @@ def test_a_watch_that_goes_on_knows_what_it_saw(tmp_path: Path) -> None:
     def go_on(watch: Watch, steps: range) -> None:
         """From the thirtieth step on the encoder gets ten times its gradient."""
         assert isinstance(watch.model, EncoderDecoder)
-        watch.optimizer.zero_grad()
-        training = loop(watch.model, watch.optimizer)
+        watch.optimiser.zero_grad()
+        training = loop(watch.model, watch.optimiser)
         next(training)
         with watch:
             for step in steps:
@@ -564,7 +564,7 @@ def test_a_watch_that_goes_on_knows_what_it_saw(tmp_path: Path) -> None:
     go_on(first, range(1, 29))
     write_looks(tmp_path / "looks.json", first.history)
     seen = read_looks(tmp_path / "looks.json", until=28)
-    again = Watch(first.model, first.optimizer, every=2, step=28, history=seen, on_warning=told_in_parts.append)
+    again = Watch(first.model, first.optimiser, every=2, step=28, history=seen, on_warning=told_in_parts.append)
     go_on(again, range(29, 37))
     assert again.history == alone.history
     assert told_in_parts == told
@@ -590,12 +590,12 @@ def test_looks_survive_their_file_whatever_was_seen(tmp_path: Path) -> None:
 
 def test_a_loop_of_ones_own_ends_in_a_page(tmp_path: Path) -> None:
     model = Foreign()
-    optimizer = adam(model)
-    with lamina.watch(model, optimizer, every=3) as watch:
+    optimiser = adam(model)
+    with lamina.watch(model, optimiser, every=3) as watch:
         for _ in range(10):
             model(torch.randn(4, 5, 8)).square().mean().backward()
-            optimizer.step()
-            optimizer.zero_grad()
+            optimiser.step()
+            optimiser.zero_grad()
     report = watch.report("mine")
     assert report.verdicts == watch.diagnosis().verdicts
     assert {verdict.kind for verdict in report.verdicts} == {"unstable", "vanishing", "conditioning", "overflow"}
@@ -631,9 +631,9 @@ def watched_values(rank: int, count: int, folder: Path, how: str) -> dict[str, f
                 fully_shard(layer, mesh=init_device_mesh("cpu", (count,)))
         fully_shard(model, mesh=init_device_mesh("cpu", (count,)))
     network = DistributedDataParallel(model) if how == "replicated" else model
-    optimizer = adam(network)
-    with Watch(network, optimizer, every=2) as watch:
-        take(loop(network, optimizer), 2)  # type: ignore[arg-type]
+    optimiser = adam(network)
+    with Watch(network, optimiser, every=2) as watch:
+        take(loop(network, optimiser), 2)  # type: ignore[arg-type]
     values = watch.history[0].values()
     if folder != Path():
         (folder / f"{how}-{rank}.json").write_text(json.dumps(values))

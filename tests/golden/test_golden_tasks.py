@@ -48,7 +48,7 @@ def losses(name: str, folder: Path) -> list[float]:
         optimiser.zero_grad()
         (step.smoothed / step.count).backward()
         optimiser.step()
-        found.append((step.likelihood / step.count).item())
+        found.append((step.nll / step.count).item())
     return found
 
 

@@ -47,7 +47,7 @@ def test_losses_equal_the_cross_entropy_of_the_scores() -> None:
     labels = torch.where(REAL, TOKENS + 1, 0)
     losses = model(TOKENS, labels=labels, smoothing=0.1)
     scores, targets = model(TOKENS)[REAL], labels[REAL]
-    for actual, smoothing in ((losses.smoothed, 0.1), (losses.likelihood, 0.0)):
+    for actual, smoothing in ((losses.smoothed, 0.1), (losses.nll, 0.0)):
         expected = nn.functional.cross_entropy(scores, targets, label_smoothing=smoothing, reduction="none")
         torch.testing.assert_close(actual, expected)
 
@@ -128,7 +128,7 @@ def test_adaptive_softmax_equals_torchs_with_the_same_weights() -> None:
             tail[1].weight.copy_(band.table.weight)
     hidden, targets = torch.randn(30, 8), torch.arange(30) % 20
     torch.testing.assert_close(head(hidden, table), torchs.log_prob(hidden))
-    torch.testing.assert_close(head.losses(hidden, table, targets).likelihood, -torchs(hidden, targets).output)
+    torch.testing.assert_close(head.losses(hidden, table, targets).nll, -torchs(hidden, targets).output)
     torch.testing.assert_close(head(hidden, table).exp().sum(1), torch.ones(30))
     with pytest.raises(UserError, match="label smoothing"):
         head.losses(hidden, table, targets, smoothing=0.1)
@@ -186,7 +186,7 @@ def test_same_seed_same_weights(name: str) -> None:
 def test_losses_are_computed_in_single_precision_under_autocast(adaptive: tuple[int, ...]) -> None:
     model = lamina.Transformer.from_preset("lm", **(SMALL | {"vocab_size": 40, "adaptive_cutoffs": adaptive})).eval()
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
-        losses = model(TOKENS, labels=TOKENS).likelihood
+        losses = model(TOKENS, labels=TOKENS).nll
         scores = model(TOKENS)[REAL].float()
     assert losses.dtype == torch.float32
     if not adaptive:

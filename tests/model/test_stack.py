@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 import lamina
 from lamina import Stack, UserError, residual
-from lamina.model.initialisation import start_matrix
+from lamina.model.initialisation import initialise_matrix
 from lamina.residual.base import Matrix
 from support.small_models import SOURCE, TARGET, Mixer, small_model
 
@@ -220,7 +220,7 @@ def test_a_thousand_layers(name: str) -> None:
 def test_base_start_values(init: str, role: str, spread: float) -> None:
     linear = nn.Linear(64, 64)
     with torch.no_grad():
-        start_matrix(Matrix(role, linear.weight, linear.bias), init)
+        initialise_matrix(Matrix(role, linear.weight, linear.bias), init)
     assert linear.weight.std().item() == pytest.approx(spread, rel=0.05)
     is_uniform = init in ("xavier", "fairseq")
     if spread:

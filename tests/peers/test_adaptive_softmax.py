@@ -39,5 +39,5 @@ def test_log_probabilities_and_losses() -> None:
     ours: Any = twins.ours
     hidden, targets = torch.randn(60, DIM), torch.arange(60) % WORDS
     twins.assert_agree(ours.head(hidden, ours.table), twins.theirs.log_prob(hidden))
-    twins.assert_agree(-ours.head.losses(hidden, ours.table, targets).likelihood, twins.theirs(hidden, targets).output)
+    twins.assert_agree(-ours.head.losses(hidden, ours.table, targets).nll, twins.theirs(hidden, targets).output)
     assert_close(ours.head(hidden, ours.table).exp().sum(-1), torch.ones(60), 1e-12)

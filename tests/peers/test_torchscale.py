@@ -200,10 +200,10 @@ def test_our_start_values_have_their_beta(torchscale: Any) -> None:
         (translator.decoder, their_beta(torchscale, "EncoderDecoder", "decoder", encoder_layers=3, decoder_layers=5)),
     ]
     for stack, beta in expected:
-        for part in stack.parts:
-            for matrix in part.matrices:
+        for entry in stack.entries:
+            for matrix in entry.matrices:
                 gain = matrix.weight.std().item() / (2 / sum(matrix.weight.shape)) ** 0.5
                 expected_gain = 1.0 if matrix.role in ("query", "key") else beta
-                assert gain == pytest.approx(expected_gain, rel=0.015), f"{matrix.role} of {part.place}"
+                assert gain == pytest.approx(expected_gain, rel=0.015), f"{matrix.role} of {entry.place}"
                 assert matrix.bias is not None
                 assert not matrix.bias.any()

@@ -177,7 +177,7 @@ def test_calibrating_again_gives_the_same_and_rescaling_twice_is_refused() -> No
     model = small_model("admin", residual_options={"omega_form": "rescaled"})
     with pytest.raises(UserError, match="rescaled already"):
         model.calibrate(SOURCE, TARGET)
-    model.start()
+    model.initialise()
     model.calibrate(SOURCE, TARGET)
     assert model(SOURCE, TARGET).isfinite().all()
 

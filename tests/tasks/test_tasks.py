@@ -50,7 +50,7 @@ def test_a_few_steps_bring_the_loss_down(name: str, folder: Path) -> None:
     after = task.total_losses(model, "valid")
     assert before.count == after.count > 0
     factor = 1.01 if name == "classification" else 0.9  # what these pairs ask for takes longer to learn
-    assert after.likelihood < factor * before.likelihood
+    assert after.nll < factor * before.nll
 
 
 @every_task
@@ -67,7 +67,7 @@ def test_losses_add_up_over_any_split_of_the_batch(name: str, folder: Path) -> N
         ]
         assert sum(share.count for share in shares) == whole.count
         torch.testing.assert_close(sum(share.smoothed for share in shares), whole.smoothed, atol=1e-9, rtol=1e-10)
-        torch.testing.assert_close(sum(share.likelihood for share in shares), whole.likelihood, atol=1e-9, rtol=1e-10)
+        torch.testing.assert_close(sum(share.nll for share in shares), whole.nll, atol=1e-9, rtol=1e-10)
     finally:
         torch.set_default_dtype(torch.float32)
 
@@ -219,12 +219,12 @@ def test_language_model_perplexity_by_hand(folder: Path) -> None:
         stream += [*split.tokens("text", at).tolist(), EOS]
     with torch.no_grad():
         scores = model(torch.tensor([stream[:-1]]))[0].log_softmax(-1)
-    likelihood = -scores.gather(1, torch.tensor(stream[1:])[:, None]).sum().item()
+    nll = -scores.gather(1, torch.tensor(stream[1:])[:, None]).sum().item()
     found = task.evaluate(model, "valid")
-    assert found["nll"] == pytest.approx(likelihood / (len(stream) - 1), rel=1e-4)
+    assert found["nll"] == pytest.approx(nll / (len(stream) - 1), rel=1e-4)
     texts = task.store.tokenizer().decode_batch(split.tokens("text", at) for at in range(len(split)))
     words = sum(len(text.split()) + 1 for text in texts)
-    assert found["perplexity per word"] == pytest.approx(np.exp(likelihood / words), rel=1e-3)
+    assert found["perplexity per word"] == pytest.approx(np.exp(nll / words), rel=1e-3)
 
 
 def test_masking_hides_the_right_share_and_is_fixed_for_validation(folder: Path) -> None:
@@ -306,4 +306,4 @@ def test_the_unigram_bound_is_the_cross_entropy_of_counting(name: str, folder: P
     vocabulary = len(task.store.tokenizer())
     counts = np.bincount(labels["train"], minlength=vocabulary) + 1
     expected = -np.log(counts / counts.sum())[labels["valid"]].mean()
-    assert task.unigram_likelihood("valid") == pytest.approx(expected)
+    assert task.unigram_nll("valid") == pytest.approx(expected)

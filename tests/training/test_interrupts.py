@@ -65,7 +65,7 @@ def test_a_signal_while_a_run_starts_stops_it_before_the_first_step(
 def test_a_signal_in_the_last_evaluation_lets_it_end(
     stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lamina.tasks.base.Task.unigram_likelihood", lambda *given: 1e9)
+    monkeypatch.setattr("lamina.tasks.base.Task.unigram_nll", lambda *given: 1e9)
     during(monkeypatch, "lamina.tasks.translation.Translation.evaluate", signal.SIGTERM)
     status = train(config_for("translation", stores, train={"steps": 2}), tmp_path / "run", quiet=True)
     assert (status.state, status.step) == ("finished", 2)

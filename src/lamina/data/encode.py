@@ -48,8 +48,8 @@ class Encoder:
 
 
 @dataclass
-class Part:
-    """One split, or one set of one, in the making."""
+class SplitBuilder:
+    """Encodes and writes the examples of one split, or of one named set of it."""
 
     name: str
     notes: Notes = field(default_factory=Notes)
@@ -109,17 +109,17 @@ def batched(examples: Iterable[Example]) -> Iterator[list[Example]]:
 
 
 def encode_into(
-    parts: Mapping[str, Part],
+    builders: Mapping[str, SplitBuilder],
     examples: Iterable[Example],
     route: Callable[[Example], str],
     encoder: Encoder,
     store: StoreWriter,
 ) -> Iterator[int]:
-    """Write examples to the parts that `route` names; yields the size of every batch when it is done."""
+    """Write examples to the builders that `route` names; yields the size of every batch when it is done."""
     for batch in batched(examples):
-        by_part: dict[str, list[Example]] = {}
+        by_split: dict[str, list[Example]] = {}
         for example in batch:
-            by_part.setdefault(route(example), []).append(example)
-        for name, routed in by_part.items():
-            parts[name].append(routed, encoder, store)
+            by_split.setdefault(route(example), []).append(example)
+        for name, routed in by_split.items():
+            builders[name].append(routed, encoder, store)
         yield len(batch)

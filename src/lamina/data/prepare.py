@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lamina.data.encode import Encoder, Part, encode_into
+from lamina.data.encode import Encoder, SplitBuilder, encode_into
 from lamina.data.manifest import FILE, SourceRecord, SplitRecord
 from lamina.data.prepare_options import SPLITS, PrepareOptions
 from lamina.data.readers import Notes, Reader, make_reader
 from lamina.data.readers.embedded import EmbeddedSets
 from lamina.data.readers.glue import GlueFiles
 from lamina.data.readers.hub import HubSets
-from lamina.data.sample import sample_evenly
 from lamina.data.store import DROPPED, Store
 from lamina.data.store_writer import StoreWriter
 from lamina.data.tokenizer import Tokenizer
+from lamina.data.vocabulary import sample_evenly
 from lamina.errors import UserError
 from lamina.files.hashes import hash_file
 from lamina.files.progress import Progress, no_progress
@@ -48,17 +48,19 @@ def prepare(options: PrepareOptions, progress: Progress = no_progress) -> Store:
     with StoreWriter(options.output, options.replace) as writer:
         work = _Work(options, readers, progress)
         tokenizers = work.make_tokenizers()
-        parts = work.encode(tokenizers, writer)
+        builders = work.encode(tokenizers, writer)
         if _fingerprints(sources) != before:
             raise UserError("a source file changed while it was being read; run lamina prepare again.")
         names = _write_tokenizers(tokenizers, writer)
-        writer.write(DROPPED, json.dumps({name: part.notes.dropped_lines() for name, part in parts.items()}).encode())
+        writer.write(
+            DROPPED, json.dumps({name: builder.notes.dropped_lines() for name, builder in builders.items()}).encode()
+        )
         return writer.finish(
             settings=options.settings(),
             sources=sources,
             labels=_labels(options, readers),
             tokenizers=names,
-            splits={name: _close(part) for name, part in parts.items()},
+            splits={name: _close(builder) for name, builder in builders.items()},
         )
 
 
@@ -92,23 +94,23 @@ class _Work:
             raise UserError(f"tokenizer.joint = false is for source and target; here the fields are {list(fields)}.")
         return {name: self._learn((name,)) for name in fields}
 
-    def encode(self, tokenizers: dict[str, Tokenizer], writer: StoreWriter) -> dict[str, Part]:
+    def encode(self, tokenizers: dict[str, Tokenizer], writer: StoreWriter) -> dict[str, SplitBuilder]:
         """Write every split, and those held out of the training files."""
         options = self.options
         # Lines without a word are part of WikiText as published, and a fault anywhere else.
         encoder = Encoder(tokenizers, options.max_length, options.over_long, keep_empty=options.format == "wikitext")
-        parts: dict[str, Part] = {}
+        builders: dict[str, SplitBuilder] = {}
         done: Counter[str] = Counter()
         for name, reader in self.readers.items():
             split = _split(name)
             held_out = options.hold_out if split == "train" else {}
-            own = {target: Part(name.replace(split, target, 1)) for target in (split, *held_out)}
-            parts |= {part.name: part for part in own.values()}
+            own = {target: SplitBuilder(name.replace(split, target, 1)) for target in (split, *held_out)}
+            builders |= {builder.name: builder for builder in own.values()}
             route = options.split_of if held_out else lambda example, split=split: split
             for count in encode_into(own, reader.read(own[split].notes), route, encoder, writer):
                 done[split] += count
                 self.progress(f"encoding {split}", done[split], self.training_examples if split == "train" else None)
-        return parts
+        return builders
 
     def _text_fields(self) -> tuple[str, ...]:
         for reader in self.readers.values():
@@ -200,10 +202,10 @@ def _reuse(options: PrepareOptions, sources: tuple[SourceRecord, ...]) -> Store:
     return store
 
 
-def _close(part: Part) -> SplitRecord:
-    if part.writer is None or not part.writer.examples:
-        raise UserError(f"{part.name}: no example is left; dropped: {part.notes.dropped() or 'none'}.")
-    return part.writer.close(part.notes.dropped(), part.notes.repaired)
+def _close(builder: SplitBuilder) -> SplitRecord:
+    if builder.writer is None or not builder.writer.examples:
+        raise UserError(f"{builder.name}: no example is left; dropped: {builder.notes.dropped() or 'none'}.")
+    return builder.writer.close(builder.notes.dropped(), builder.notes.repaired)
 
 
 def _labels(options: PrepareOptions, readers: Readers) -> tuple[str, ...]:

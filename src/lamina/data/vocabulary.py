@@ -6,7 +6,7 @@ The pipelines know no special tokens; see `lamina.data.tokenizer` for why.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["bpe", "wordpiece", "word"]
 Merges = list[tuple[str, str]]
+Texts = tuple[str, ...]  # those of one example
 
 UNKNOWN_WORD = "<unk>"
 
@@ -126,3 +127,27 @@ def _without_model(kind: Kind, lower_case: bool) -> Tokenizer:
         spaces = decoders.Replace(Regex("^"), " ")
         pipeline.decoder = decoders.Sequence([spaces, decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     return pipeline
+
+
+def sample_evenly(stream: Iterable[Texts], characters: int) -> Iterator[str]:
+    """At most about `characters` of text: every example, or every 2nd, 4th, 8th … one, the texts of each kept together.
+
+    Whenever too much has been kept, every second example is let go and the step doubles. Between half of the bound
+    and the bound is kept of a long stream. Whole examples are kept, since with an even step over single texts the
+    sample of a parallel corpus would hold one language only.
+    """
+    kept: list[Texts] = []
+    size, step = 0, 1
+    for number, texts in enumerate(stream):
+        if number % step:
+            continue
+        kept.append(texts)
+        size += _length(texts)
+        while size > characters and len(kept) > 1:
+            kept = kept[::2]
+            size, step = sum(map(_length, kept)), step * 2
+    return (text for texts in kept for text in texts)
+
+
+def _length(texts: Texts) -> int:
+    return sum(map(len, texts))

@@ -22,7 +22,7 @@ from lamina.files.progress import Progress, no_progress
 
 Over = Literal["seeds", "batches"]
 NEEDS_TRAINING = (
-    "it follows an optimiser at work, and needs training: lamina.watch(model, optimizer) around a loop of your own, "
+    "it follows an optimiser at work, and needs training: lamina.watch(model, optimiser) around a loop of your own, "
     "or diagnose.every in a config"
 )
 MOVED = 2

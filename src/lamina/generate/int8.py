@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from lamina.errors import UserError
-from lamina.model.embedding import Band
+from lamina.model.embedding import FrequencyBand
 from lamina.model.heads import WordHead
 from lamina.model.transformer import Transformer
 
@@ -31,7 +31,9 @@ def quantise(model: AnyTransformer) -> AnyTransformer:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*deprecated")  # torch means to move this to another package
             kinds: dict[Any, Any] = {nn.Linear: torch.ao.quantization.per_channel_dynamic_qconfig}
-            kinds |= {f"{name}.projection": None for name, each in small.named_modules() if isinstance(each, Band)}
+            kinds |= {
+                f"{name}.projection": None for name, each in small.named_modules() if isinstance(each, FrequencyBand)
+            }
             return torch.ao.quantization.quantize_dynamic(small, kinds, inplace=True)  # type: ignore[no-untyped-call]
     except (AttributeError, NotImplementedError, RuntimeError) as error:
         raise UserError(

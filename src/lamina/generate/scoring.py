@@ -71,7 +71,7 @@ def _score(model: Model, batch: list[Pair], bos: int, eos: int) -> list[Scored]:
             losses = model(to_tensors(sources)[0].to(device), ids, **lengths, labels=expected)
         else:
             losses = model(ids, lengths=given.lengths, labels=expected)
-    by_target = np.split(losses.likelihood.double().cpu().numpy(), np.cumsum(given.lengths)[:-1])
+    by_target = np.split(losses.nll.double().cpu().numpy(), np.cumsum(given.lengths)[:-1])
     return [
         Scored(-float(own[len(start) - 1 :].sum()), len(target) + 1)
         for own, start, target in zip(by_target, starts, targets, strict=True)

@@ -7,7 +7,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from lamina.errors import UserError
-from lamina.model.initialisation import start_table
+from lamina.model.initialisation import initialise_table
 from lamina.model.modules import module_list
 from lamina.model.positions import LearnedPositions, Sinusoids
 from lamina.model.sequences import Sequences
@@ -28,10 +28,10 @@ class AdaptiveTable(nn.Module):
         widths = [max(1, dim // factor**band) for band in range(len(cutoffs) + 1)]
         self.dim, self.num_words = dim, num_words
         self.bands = module_list(
-            Band(low, high, width, dim) for low, high, width in zip(edges[:-1], edges[1:], widths, strict=True)
+            FrequencyBand(low, high, width, dim) for low, high, width in zip(edges[:-1], edges[1:], widths, strict=True)
         )
 
-    def start(self, init: str) -> None:
+    def initialise(self, init: str) -> None:
         """The matrices; the tables' start values are the scheme's affair."""
         for band in self.bands:
             nn.init.xavier_uniform_(band.projection.weight)
@@ -49,7 +49,7 @@ class AdaptiveTable(nn.Module):
         return output
 
 
-class Band(nn.Module):
+class FrequencyBand(nn.Module):
     """The words low … high−1: a narrow table and the matrix that widens it."""
 
     def __init__(self, low: int, high: int, width: int, dim: int) -> None:
@@ -91,11 +91,11 @@ class Embedding(nn.Module):
         self.norm = nn.Identity() if norm is None else norm
         self.dropout = nn.Dropout(dropout)
 
-    def start(self, init: str) -> None:
+    def initialise(self, init: str) -> None:
         if isinstance(self.positions, LearnedPositions):
-            start_table(self.positions.table, init)
+            initialise_table(self.positions.table, init)
         if self.segments is not None:
-            start_table(self.segments, init)
+            initialise_table(self.segments, init)
 
     def forward(self, table: nn.Module, ids: Tensor, sequences: Sequences, segments: Tensor | None = None) -> Tensor:
         x = table(ids) * self.scale  # (tokens, dim)

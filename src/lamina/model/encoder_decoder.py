@@ -33,7 +33,7 @@ class EncoderDecoder(Transformer):
         self.encoder = self._new_stack(0)
         self.decoder = self._new_stack(1, causal=True, crossed=True)
         self.head = WordHead()
-        self.start()
+        self.initialise()
 
     def forward(
         self,

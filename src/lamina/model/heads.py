@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from lamina.errors import UserError
 from lamina.model.embedding import AdaptiveTable
-from lamina.model.initialisation import start_matrix
+from lamina.model.initialisation import initialise_matrix
 from lamina.residual.base import Matrix
 from lamina.residual.precision import without_autocast
 
@@ -29,7 +29,7 @@ class WordLosses(NamedTuple):
     """Per token, in nats."""
 
     smoothed: Tensor  # (tokens,): what training minimises
-    likelihood: Tensor  # (tokens,): negative log-likelihood, what is reported
+    nll: Tensor  # (tokens,): negative log-likelihood, what is reported
 
 
 class WordHead(nn.Module):
@@ -41,10 +41,10 @@ class WordHead(nn.Module):
     def losses(self, hidden: Tensor, table: nn.Embedding, targets: Tensor, smoothing: float = 0.0) -> WordLosses:
         """`smoothing` spreads that share of the target evenly over the vocabulary."""
         log_probabilities = log_softmax(self(hidden, table))
-        likelihood = F.nll_loss(log_probabilities, targets, reduction="none")
+        nll = F.nll_loss(log_probabilities, targets, reduction="none")
         if not smoothing:
-            return WordLosses(likelihood, likelihood)
-        return WordLosses((1 - smoothing) * likelihood - smoothing * log_probabilities.mean(-1), likelihood)
+            return WordLosses(nll, nll)
+        return WordLosses((1 - smoothing) * nll - smoothing * log_probabilities.mean(-1), nll)
 
 
 class MaskedWordHead(WordHead):
@@ -55,8 +55,8 @@ class MaskedWordHead(WordHead):
         self.dense, self.norm = nn.Linear(dim, dim), norm
         self.bias = nn.Parameter(torch.zeros(vocab_size))
 
-    def start(self, init: str) -> None:
-        start_matrix(Matrix("output", self.dense.weight, self.dense.bias), init)
+    def initialise(self, init: str) -> None:
+        initialise_matrix(Matrix("output", self.dense.weight, self.dense.bias), init)
 
     def forward(self, hidden: Tensor, table: nn.Embedding) -> Tensor:
         return F.linear(self.norm(F.gelu(self.dense(hidden))), table.weight, self.bias)
@@ -73,8 +73,8 @@ class AdaptiveHead(nn.Module):
         super().__init__()
         self.band_scores = nn.Linear(dim, num_bands - 1, bias=False)
 
-    def start(self, init: str) -> None:
-        start_matrix(Matrix("output", self.band_scores.weight), init)
+    def initialise(self, init: str) -> None:
+        initialise_matrix(Matrix("output", self.band_scores.weight), init)
 
     def forward(self, hidden: Tensor, table: AdaptiveTable) -> Tensor:
         """Log-probabilities of all words."""
@@ -114,9 +114,9 @@ class ClassHead(nn.Module):
         super().__init__()
         self.dense, self.dropout, self.output = nn.Linear(dim, dim), nn.Dropout(dropout), nn.Linear(dim, num_classes)
 
-    def start(self, init: str) -> None:
+    def initialise(self, init: str) -> None:
         for linear in (self.dense, self.output):
-            start_matrix(Matrix("output", linear.weight, linear.bias), init)
+            initialise_matrix(Matrix("output", linear.weight, linear.bias), init)
 
     def forward(self, first: Tensor) -> Tensor:
         return self.output(self.dropout(torch.tanh(self.dense(first))))  # (sequences, classes)

@@ -1,4 +1,4 @@
-"""Base start values: what the weights are before the residual scheme has its say.
+"""Base initialisation: what the weights are before the residual scheme has its say.
 
     xavier          Xavier-uniform, q, k, v with gain 1/√2, biases 0
     xavier-normal   Xavier-normal, gain 1 everywhere, biases 0 (Xiong et al. 2020, section 3.3)
@@ -17,11 +17,11 @@ from torch import nn
 
 from lamina.residual.base import Matrix
 
-Init = Literal["xavier", "xavier-normal", "fairseq", "normal", "theory"]
+Initialisation = Literal["xavier", "xavier-normal", "fairseq", "normal", "theory"]
 
 
-def start_matrix(matrix: Matrix, init: str) -> None:
-    """Draw the base start values of one weight matrix. Called without gradient."""
+def initialise_matrix(matrix: Matrix, init: str) -> None:
+    """Draw the base initialisation of one weight matrix. Called without gradient."""
     inputs = matrix.weight.shape[1]
     is_feed_forward = matrix.role in ("inner", "gate", "outer")
     is_query_key_value = matrix.role in ("query", "key", "value")
@@ -41,7 +41,7 @@ def start_matrix(matrix: Matrix, init: str) -> None:
         nn.init.xavier_uniform_(matrix.weight, gain=2**-0.5 if is_query_key_value else 1.0)
 
 
-def start_table(table: nn.Embedding, init: str, padding_index: int | None = None) -> None:
+def initialise_table(table: nn.Embedding, init: str, padding_index: int | None = None) -> None:
     """Draw the start values of a table of embeddings, positions or segments."""
     nn.init.normal_(table.weight, std=0.02 if init == "normal" else table.embedding_dim**-0.5)
     if padding_index is not None:

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from lamina import residual as schemes
 from lamina.model.feed_forward import Activation
-from lamina.model.initialisation import Init
+from lamina.model.initialisation import Initialisation
 from lamina.options import Affects, Options
 from lamina.residual.norm import NormOptions
 
@@ -78,8 +78,8 @@ class ModelOptions(Options):
     embedding_dropout: Probability | None = None
     """On the stack's input; the same as `dropout` by default."""
 
-    init: Init = "xavier"
-    """Base start values; some schemes insist on their own."""
+    init: Initialisation = "xavier"
+    """Base initialisation; some schemes insist on their own."""
     checkpoint_layers: Annotated[bool, Affects.ROUNDING] = False
     """Keep only what stands between layers, compute the rest again on the way back: less memory, more time."""
 

@@ -28,7 +28,7 @@ class SingleStack(Transformer):
         self.embedding = self._new_embedding()
         self.stack = self._new_stack(0, causal=options.kind == "decoder")
         self.head = self._new_head(vocab_size)
-        self.start()
+        self.initialise()
 
     def _new_head(self, vocab_size: int) -> nn.Module:
         options = self.options

@@ -19,14 +19,14 @@ from torch.utils.checkpoint import checkpoint
 
 from lamina import residual as schemes
 from lamina.errors import UserError, unknown
-from lamina.model.initialisation import Init, start_matrix
+from lamina.model.initialisation import Initialisation, initialise_matrix
 from lamina.model.keywords import Keywords
 from lamina.model.modules import module_list
 from lamina.model.profiling import profiling, refuse_sharded
 from lamina.model.roles import declared_matrices, matrices_by_role
 from lamina.model.sublayer import Sublayer
 from lamina.options import Options
-from lamina.residual.base import Matrix, Observer, Part, Place, Role, Shape, Site
+from lamina.residual.base import Matrix, Observer, Place, Role, Shape, Site, StackEntry
 from lamina.residual.norm import NormOptions
 
 
@@ -41,8 +41,8 @@ class StackOptions(Options):
     """The norm that the scheme places."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """On the output of every sub-layer."""
-    init: Init | None = "xavier"
-    """Base start values of the matrices whose role is known; None leaves all weights alone."""
+    init: Initialisation | None = "xavier"
+    """Base initialisation of the matrices whose role is known; None leaves all weights alone."""
     part_of: Literal["single", "encoder", "decoder"] = "single"
     """Some schemes treat the two stacks of an encoder–decoder differently …"""
     other_num_layers: Annotated[int, Field(ge=0)] = 0
@@ -119,10 +119,10 @@ class Stack(nn.Module):
         self._roles = dict(roles or {})
         self._keywords = sorted({name for layer in self.layers for each in layer.keywords for name in each.names})
         if self.options.init is not None:
-            self.start(self.options.init)
+            self.initialise(self.options.init)
 
     @property
-    def parts(self) -> list[Part]:
+    def entries(self) -> list[StackEntry]:
         """The sub-layers as the scheme sees them; a matrix that several share belongs to the first.
 
         Found anew each time: sharding replaces parameters.
@@ -130,12 +130,12 @@ class Stack(nn.Module):
         foreign = [(place, sublayer) for place, sublayer, _ in self._sublayers() if not isinstance(sublayer, Sublayer)]
         by_role = matrices_by_role(foreign, self._roles)
         seen: set[int] = set()
-        parts = []
+        entries = []
         for place, sublayer, site in self._sublayers():
             matrices = declared_matrices(sublayer) or by_role.get(place, ())
-            parts.append(Part(place, site, [each for each in matrices if id(each.weight) not in seen]))
+            entries.append(StackEntry(place, site, [each for each in matrices if id(each.weight) not in seen]))
             seen.update(id(each.weight) for each in matrices)
-        return parts
+        return entries
 
     def _sublayers(self) -> Iterator[tuple[Place, nn.Module, Site[Any]]]:
         for layer in self.layers:
@@ -156,12 +156,12 @@ class Stack(nn.Module):
         return self.residual.close(state)
 
     @torch.no_grad()
-    def start(self, init: str, embeddings: Iterable[Matrix] = ()) -> None:
-        """Draw the base start values of all matrices with a role, then let the scheme change them."""
-        for part in self.parts:
-            for matrix in part.matrices:
-                start_matrix(matrix, self.residual.base_start or init)
-        self.residual.initialise(self.parts, embeddings)
+    def initialise(self, init: str, embeddings: Iterable[Matrix] = ()) -> None:
+        """Draw the base initialisation of all matrices with a role, then let the scheme change them."""
+        for entry in self.entries:
+            for matrix in entry.matrices:
+                initialise_matrix(matrix, self.residual.base_initialisation or init)
+        self.residual.initialise(self.entries, embeddings)
 
     def calibrate(self, x: Tensor, mask: Tensor | None = None, **context: Any) -> Tensor | None:
         """Let the scheme look at one batch, if it wants to: then the output of that pass is returned.
@@ -180,17 +180,17 @@ class Stack(nn.Module):
             if "mask" in self._keywords:
                 context["mask"] = mask
         self._check(x, context)
-        with profiling(self, x), self.residual.calibration(self.parts, mask) as observe:
+        with profiling(self, x), self.residual.calibration(self.entries, mask) as observe:
             return self._run(x, context, observe)
 
     def fold(self) -> Stack:
         """A plain stack with the same outputs, from a scheme that can be folded."""
         refuse_sharded(self, "folded")
         scheme, options = self.residual.folded()
-        for part in self.parts:
-            if not any(getattr(matrix, self.residual.fold_changes) for matrix in part.matrices):
+        for entry in self.entries:
+            if not any(getattr(matrix, self.residual.fold_changes) for matrix in entry.matrices):
                 raise UserError(
-                    f"{part.place} cannot be folded: its matrices are not known, or shared with another sub-layer; "
+                    f"{entry.place} cannot be folded: its matrices are not known, or shared with another sub-layer; "
                     "give their roles with roles={…}"
                 )
         kept = {"model_dim", "dropout", "part_of", "other_num_layers", "checkpoint_layers"}
@@ -203,19 +203,19 @@ class Stack(nn.Module):
             **self.options.model_dump(include=kept),
             **options,
         )
-        parts, plain_parts = self.parts, plain.parts
-        for part, plain_part in zip(parts, plain_parts, strict=True):
-            sample = next(part.site.parameters())
-            plain_part.site.to(sample.device, sample.dtype)
+        entries, plain_entries = self.entries, plain.entries
+        for entry, plain_entry in zip(entries, plain_entries, strict=True):
+            sample = next(entry.site.parameters())
+            plain_entry.site.to(sample.device, sample.dtype)
         plain.residual.to(sample.device, sample.dtype)
         with torch.no_grad():
-            self.residual.fold_into(plain.residual, parts, plain_parts)
+            self.residual.fold_into(plain.residual, entries, plain_entries)
         return plain.train(self.training)
 
     def undecayed_parameters(self) -> Iterator[nn.Parameter]:
         """What the scheme wants kept out of weight decay."""
-        for part in self.parts:
-            yield from part.site.undecayed()
+        for entry in self.entries:
+            yield from entry.site.undecayed()
 
     def _check(self, x: Tensor, context: Mapping[str, Any]) -> None:
         if x.shape[-1] != self.shape.model_dim:

@@ -18,7 +18,7 @@ from lamina.model.attention import CrossAttention, SelfAttention
 from lamina.model.embedding import AdaptiveTable, Embedding
 from lamina.model.feed_forward import FeedForward, LinearFeedForward
 from lamina.model.heads import AdaptiveHead, ClassHead, MaskedWordHead
-from lamina.model.initialisation import start_table
+from lamina.model.initialisation import initialise_table
 from lamina.model.options import ModelOptions, pair
 from lamina.model.presets import preset
 from lamina.model.profiling import profiling
@@ -74,25 +74,25 @@ class Transformer(nn.Module):
             yield from stack.undecayed_parameters()
 
     @torch.no_grad()
-    def start(self) -> None:
+    def initialise(self) -> None:
         """Draw all start values: embeddings and heads, then each stack's tables and matrices as its scheme wants."""
         for module in self.modules():
             if isinstance(module, Embedding | AdaptiveTable | MaskedWordHead | AdaptiveHead | ClassHead):
-                module.start(self.options.init)
+                module.initialise(self.options.init)
         if "output" in self.tables:
-            self._start_tables("output", self.options.init)
+            self._initialise_tables("output", self.options.init)
         for name, stack in zip(self.stack_names, self.stacks(), strict=True):
-            init = stack.residual.base_start or self.options.init
-            tables = [table for owned in self.tables_of(name) for table in self._start_tables(owned, init)]
-            stack.start(self.options.init, [Matrix("embedding", table.weight) for table in tables])
+            init = stack.residual.base_initialisation or self.options.init
+            tables = [table for owned in self.tables_of(name) for table in self._initialise_tables(owned, init)]
+            stack.initialise(self.options.init, [Matrix("embedding", table.weight) for table in tables])
 
-    def _start_tables(self, name: str, init: str) -> list[nn.Embedding]:
+    def _initialise_tables(self, name: str, init: str) -> list[nn.Embedding]:
         """The table of that name, or its bands, drawn anew; the padding row is zero."""
         table, padding = self.tables[name], self.options.padding_index
         bands = [(each.low, each.table) for each in table.bands] if isinstance(table, AdaptiveTable) else [(0, table)]
         for first, band in bands:
             inside = 0 <= padding - first < band.num_embeddings
-            start_table(band, init, padding - first if inside else None)
+            initialise_table(band, init, padding - first if inside else None)
         return [band for _, band in bands]
 
     def fold(self) -> Self:

@@ -27,13 +27,13 @@ from lamina.residual.base import (
     Folded,
     Matrix,
     Observer,
-    Part,
     Place,
     Residual,
     SchemeOptions,
     Shape,
     SingleStream,
     Site,
+    StackEntry,
 )
 from lamina.residual.norm import NormOptions
 from lamina.residual.post_ln import PostLN, PostLNSite
@@ -74,25 +74,25 @@ class Admin(SingleStream):
             raise _not_set()
         return x
 
-    def initialise(self, parts: Sequence[Part], embeddings: Iterable[Matrix] = ()) -> None:
+    def initialise(self, entries: Sequence[StackEntry], embeddings: Iterable[Matrix] = ()) -> None:
         if self.options.omega_form == "rescaled":  # fresh matrices: nothing is scaled yet
-            for site in _sites(parts):
+            for site in _sites(entries):
                 site.norm.reset_parameters()  # type: ignore[operator]
                 site.omega.fill_(self._start)
             self.calibrated.fill_(False)
             self.is_calibrated = False
         if self.options.omega == "closed-form":
-            self._settle(parts, [self._start] * len(parts))
+            self._settle(entries, [self._start] * len(entries))
 
     @property
     def wants_calibration(self) -> bool:
         return self.options.omega != "closed-form"
 
     @contextmanager
-    def calibration(self, parts: Sequence[Part], mask: Tensor | None) -> Iterator[Observer]:
+    def calibration(self, entries: Sequence[StackEntry], mask: Tensor | None) -> Iterator[Observer]:
         if self.is_calibrated and self.options.omega_form == "rescaled":
             raise UserError("admin: these weights are rescaled already; draw new ones with start() first")
-        sites, seen = _sites(parts), []
+        sites, seen = _sites(entries), []
         before = [site.omega.clone() for site in sites]
         for site in sites:
             site.omega.fill_(1.0)
@@ -112,7 +112,7 @@ class Admin(SingleStream):
             yield profile if self.options.omega == "profile" else as_printed
             if self.options.omega == "paper":  # ω_i = √(Σ_{j<i} Var[f_j]), ω_1 = 1
                 seen = [torch.ones_like(seen[0]), *torch.stack(seen).cumsum(0).sqrt()[:-1]]
-            self._settle(parts, seen)
+            self._settle(entries, seen)
         except BaseException:
             for site, omega in zip(sites, before, strict=True):
                 site.omega.copy_(omega)
@@ -121,21 +121,21 @@ class Admin(SingleStream):
             self._is_profiling = False
 
     @torch.no_grad()
-    def _settle(self, parts: Sequence[Part], omegas: Sequence[Tensor | float]) -> None:
-        sites = _sites(parts)
-        for part, omega in zip(parts, omegas, strict=True):
+    def _settle(self, entries: Sequence[StackEntry], omegas: Sequence[Tensor | float]) -> None:
+        sites = _sites(entries)
+        for entry, omega in zip(entries, omegas, strict=True):
             if not (isinstance(omega, Tensor) and omega.is_meta) and not (0 < float(omega) < inf):
                 reason = "a branch before it, or the batch itself, is constant or not finite"
-                raise UserError(f"admin: ω of {part.place} came out as {float(omega)}: {reason}")
+                raise UserError(f"admin: ω of {entry.place} came out as {float(omega)}: {reason}")
         for site, omega in zip(sites, omegas, strict=True):
             site.omega.fill_(omega)
         if self.options.omega_form == "rescaled":
             # The first ω has no norm before it and stays where it is.
-            for part in parts[1:]:
-                if not any(matrix.reads_stream for matrix in part.matrices):
-                    raise UserError(f"admin: omega_form='rescaled' divides the matrices of {part.place}; give roles")
-            for before, site, part in zip(sites[:-1], sites[1:], parts[1:], strict=True):
-                absorb(site.omega, before.norm.parameters(), part)
+            for entry in entries[1:]:
+                if not any(matrix.reads_stream for matrix in entry.matrices):
+                    raise UserError(f"admin: omega_form='rescaled' divides the matrices of {entry.place}; give roles")
+            for before, site, entry in zip(sites[:-1], sites[1:], entries[1:], strict=True):
+                absorb(site.omega, before.norm.parameters(), entry)
                 site.omega.fill_(1.0)
         self.calibrated.fill_(True)
         self.is_calibrated = True
@@ -149,16 +149,18 @@ class Admin(SingleStream):
             raise _not_set()
         return Folded("post-ln", {"input_scale": True})
 
-    def fold_into(self, plain: Residual[Any], parts: Sequence[Part], plain_parts: Sequence[Part]) -> None:
+    def fold_into(
+        self, plain: Residual[Any], entries: Sequence[StackEntry], plain_entries: Sequence[StackEntry]
+    ) -> None:
         input_scale = cast(PostLN, plain).input_scale
         assert input_scale is not None
         before: list[nn.Parameter] = [input_scale]
-        for site, plain_part in zip(_sites(parts), plain_parts, strict=True):
+        for site, plain_entry in zip(_sites(entries), plain_entries, strict=True):
             if not site.omega.all():
-                raise UserError(f"admin: ω of {plain_part.place} holds a zero; it cannot be folded")
-            norm = cast(PostLNSite, plain_part.site).norm
+                raise UserError(f"admin: ω of {plain_entry.place} holds a zero; it cannot be folded")
+            norm = cast(PostLNSite, plain_entry.site).norm
             norm.load_state_dict(site.norm.state_dict())
-            absorb(site.omega, before, plain_part)
+            absorb(site.omega, before, plain_entry)
             before = list(norm.parameters())
 
 
@@ -169,15 +171,15 @@ def _not_set() -> UserError:
     )
 
 
-def _sites(parts: Sequence[Part]) -> list[AdminSite]:
-    return [cast(AdminSite, part.site) for part in parts]
+def _sites(entries: Sequence[StackEntry]) -> list[AdminSite]:
+    return [cast(AdminSite, entry.site) for entry in entries]
 
 
-def absorb(omega: Tensor, before: Iterable[nn.Parameter], part: Part) -> None:
+def absorb(omega: Tensor, before: Iterable[nn.Parameter], entry: StackEntry) -> None:
     """Multiply what comes before by ω, divide what the sub-layer reads by it: its branch stays the same."""
     for vector in before:
         vector.mul_(omega)
-    for matrix in part.matrices:
+    for matrix in entry.matrices:
         if matrix.reads_stream:
             matrix.weight.div_(omega)
 

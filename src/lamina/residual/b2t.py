@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from lamina.residual.base import Matrix, Part, Place, Placement, Residual, SchemeOptions, Site
+from lamina.residual.base import Matrix, Place, Placement, Residual, SchemeOptions, Site, StackEntry
 from lamina.residual.reference import Layers, Parameters
 
 
@@ -43,10 +43,10 @@ class B2T(Residual[tuple[Tensor, Tensor]]):
     def close(self, state: tuple[Tensor, Tensor]) -> Tensor:
         return state[0]
 
-    def initialise(self, parts: Sequence[Part], embeddings: Iterable[Matrix] = ()) -> None:
+    def initialise(self, entries: Sequence[StackEntry], embeddings: Iterable[Matrix] = ()) -> None:
         if self.options.scale_init:
-            for part in parts:
-                for matrix in part.matrices:
+            for entry in entries:
+                for matrix in entry.matrices:
                     matrix.weight.mul_(self.shape.num_layers**-0.5)
 
 

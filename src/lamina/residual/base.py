@@ -29,7 +29,7 @@ Role = Literal["query", "key", "value", "output", "inner", "gate", "outer", "emb
 Placement = Literal["post", "pre", "both", "none"]
 Fault = Literal["vanishing", "rate", "amplification", "collapse"]
 
-__all__ = ["Fault", "Folded", "Matrix", "Observer", "Part", "Place", "Placement", "Residual", "Role"]
+__all__ = ["Fault", "Folded", "Matrix", "Observer", "StackEntry", "Place", "Placement", "Residual", "Role"]
 __all__ += ["SchemeOptions", "Shape", "Site", "State"]
 
 
@@ -91,7 +91,7 @@ class Site(nn.Module, Generic[State]):
         return iter(())
 
 
-class Part(NamedTuple):
+class StackEntry(NamedTuple):
     """One sub-layer as the scheme sees it when it sets start values, calibrates or folds."""
 
     place: Place
@@ -132,8 +132,8 @@ class Residual(nn.Module, Generic[State]):
     """Its colour in every figure. Without one it shares a colour with others and gets a broken line."""
     fold_changes: ClassVar[Literal["reads_stream", "writes_branch"]] = "reads_stream"
     """The matrices of every sub-layer that a fold must be able to change."""
-    base_start: ClassVar[str | None] = None
-    """The base start values it insists on, whatever the model's `init` says."""
+    base_initialisation: ClassVar[str | None] = None
+    """The base initialisation it insists on, whatever the model's `init` says."""
     avoids: ClassVar[frozenset[Fault]] = frozenset()
     """The faults of depth that its paper shows it to be free of, or far less prone to: verdicts suggest it there."""
 
@@ -173,15 +173,15 @@ class Residual(nn.Module, Generic[State]):
 
     # Before training.
 
-    def initialise(self, parts: Sequence[Part], embeddings: Iterable[Matrix] = ()) -> None:
-        """Change the base start values. Called once, without gradient."""
+    def initialise(self, entries: Sequence[StackEntry], embeddings: Iterable[Matrix] = ()) -> None:
+        """Change the base initialisation. Called once, without gradient."""
 
     @property
     def wants_calibration(self) -> bool:
         """Whether it looks at a batch before training."""
         return False
 
-    def calibration(self, parts: Sequence[Part], mask: Tensor | None) -> AbstractContextManager[Observer]:
+    def calibration(self, entries: Sequence[StackEntry], mask: Tensor | None) -> AbstractContextManager[Observer]:
         """Around the one forward pass that it looks at."""
         raise NotImplementedError
 
@@ -194,7 +194,9 @@ class Residual(nn.Module, Generic[State]):
         able = ", ".join(scheme.name for scheme in residual.schemes() if scheme.folds)
         raise UserError(f"{self.name} cannot be folded into a plain stack; these can: {able}")
 
-    def fold_into(self, plain: Residual[Any], parts: Sequence[Part], plain_parts: Sequence[Part]) -> None:
+    def fold_into(
+        self, plain: Residual[Any], entries: Sequence[StackEntry], plain_entries: Sequence[StackEntry]
+    ) -> None:
         """Set the norms and matrices of the plain stack so that it gives the same outputs."""
         raise NotImplementedError
 

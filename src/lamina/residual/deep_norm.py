@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lamina.residual.base import Folded, Matrix, Part, Place, Residual, Shape, SingleStream, Site
+from lamina.residual.base import Folded, Matrix, Place, Residual, Shape, SingleStream, Site, StackEntry
 from lamina.residual.post_ln import PostLNSite
 from lamina.residual.reference import Layers, Parameters
 
@@ -43,15 +43,15 @@ class DeepNorm(SingleStream):
     avoids = frozenset({"amplification"})  # its bound on the update of the model
     folds = True
     fold_changes = "writes_branch"
-    base_start = "xavier"
+    base_initialisation = "xavier"
 
     def site(self, place: Place) -> Site[Tensor]:
         return DeepNormSite(self.new_norm(), constants(self.shape)[0])
 
-    def initialise(self, parts: Sequence[Part], embeddings: Iterable[Matrix] = ()) -> None:
+    def initialise(self, entries: Sequence[StackEntry], embeddings: Iterable[Matrix] = ()) -> None:
         beta = constants(self.shape)[1]
-        for part in parts:
-            for matrix in part.matrices:
+        for entry in entries:
+            for matrix in entry.matrices:
                 nn.init.xavier_normal_(matrix.weight, gain=1.0 if matrix.role in ("query", "key") else beta)
                 if matrix.bias is not None:
                     matrix.bias.zero_()
@@ -59,12 +59,14 @@ class DeepNorm(SingleStream):
     def folded(self) -> Folded:
         return Folded("post-ln", {"eps_factor": constants(self.shape)[0] ** -2})
 
-    def fold_into(self, plain: Residual[Any], parts: Sequence[Part], plain_parts: Sequence[Part]) -> None:
+    def fold_into(
+        self, plain: Residual[Any], entries: Sequence[StackEntry], plain_entries: Sequence[StackEntry]
+    ) -> None:
         """LN(αx + f) = LN(x + f/α) with eps/α²: divide what writes the branch."""
         alpha = constants(self.shape)[0]
-        for part, plain_part in zip(parts, plain_parts, strict=True):
-            plain_part.site.load_state_dict(part.site.state_dict())
-            for matrix in plain_part.matrices:
+        for entry, plain_entry in zip(entries, plain_entries, strict=True):
+            plain_entry.site.load_state_dict(entry.site.state_dict())
+            for matrix in plain_entry.matrices:
                 if matrix.writes_branch:
                     matrix.weight.div_(alpha)
                     if matrix.bias is not None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from torch import Tensor
 
-from lamina.residual.base import Matrix, Part, Place, SingleStream, Site
+from lamina.residual.base import Matrix, Place, SingleStream, Site, StackEntry
 from lamina.residual.post_ln import PostLNSite
 from lamina.residual.reference import Layers, Parameters
 
@@ -26,10 +26,10 @@ class DepthScaled(SingleStream):
     def site(self, place: Place) -> Site[Tensor]:
         return PostLNSite(self.new_norm())
 
-    def initialise(self, parts: Sequence[Part], embeddings: Iterable[Matrix] = ()) -> None:
-        for part in parts:
-            for matrix in part.matrices:
-                matrix.weight.mul_((part.place.layer + 1) ** -0.5)
+    def initialise(self, entries: Sequence[StackEntry], embeddings: Iterable[Matrix] = ()) -> None:
+        for entry in entries:
+            for matrix in entry.matrices:
+                matrix.weight.mul_((entry.place.layer + 1) ** -0.5)
 
 
 def reference(x: Tensor, layers: Layers, p: Parameters) -> Tensor:

@@ -19,13 +19,13 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from lamina.residual.base import Matrix, Part, Place, SingleStream, Site
+from lamina.residual.base import Matrix, Place, SingleStream, Site, StackEntry
 from lamina.residual.reference import Layers, Parameters
 
 
 class Fixup(SingleStream):
     placement = "none"
-    base_start = "xavier"
+    base_initialisation = "xavier"
 
     def site(self, place: Place) -> Site[Tensor]:
         return FixupSite()
@@ -33,11 +33,11 @@ class Fixup(SingleStream):
     def slot(self, place: Place) -> nn.Module:
         return Shift()
 
-    def initialise(self, parts: Sequence[Part], embeddings: Iterable[Matrix] = ()) -> None:
+    def initialise(self, entries: Sequence[StackEntry], embeddings: Iterable[Matrix] = ()) -> None:
         sublayers_per_other_layer = {"encoder": 3, "decoder": 2, "single": 0}[self.shape.role]
         total = self.shape.num_sublayers + sublayers_per_other_layer * self.shape.other_num_layers
-        for part in parts:
-            for matrix in part.matrices:
+        for entry in entries:
+            for matrix in entry.matrices:
                 if matrix.role in ("query", "key", "value"):
                     matrix.weight.mul_(total ** (-1 / 6))
                 elif matrix.role in ("inner", "gate"):

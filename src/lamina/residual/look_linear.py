@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 
 from torch import Tensor
 
-from lamina.residual.base import Matrix, Part, Place, SingleStream, Site
+from lamina.residual.base import Matrix, Place, SingleStream, Site, StackEntry
 from lamina.residual.post_ln import PostLNSite
 from lamina.residual.reference import Layers, Parameters
 
@@ -28,9 +28,9 @@ class LookLinear(SingleStream):
     def site(self, place: Place) -> Site[Tensor]:
         return PostLNSite(self.new_norm())
 
-    def initialise(self, parts: Sequence[Part], embeddings: Iterable[Matrix] = ()) -> None:
-        for part in parts:
-            for matrix in part.matrices:
+    def initialise(self, entries: Sequence[StackEntry], embeddings: Iterable[Matrix] = ()) -> None:
+        for entry in entries:
+            for matrix in entry.matrices:
                 if matrix.role == "inner":
                     half = matrix.weight.shape[0] // 2
                     matrix.weight[half : 2 * half] = -matrix.weight[:half]

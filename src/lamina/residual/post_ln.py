@@ -20,7 +20,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from lamina.residual.base import Folded, Part, Place, Residual, SchemeOptions, Shape, SingleStream, Site
+from lamina.residual.base import Folded, Place, Residual, SchemeOptions, Shape, SingleStream, Site, StackEntry
 from lamina.residual.norm import NormOptions
 from lamina.residual.reference import Layers, Parameters
 
@@ -50,10 +50,12 @@ class PostLN(SingleStream):
         """It is plain already."""
         return Folded(self.name, self.options.model_dump())
 
-    def fold_into(self, plain: Residual[Any], parts: Sequence[Part], plain_parts: Sequence[Part]) -> None:
+    def fold_into(
+        self, plain: Residual[Any], entries: Sequence[StackEntry], plain_entries: Sequence[StackEntry]
+    ) -> None:
         plain.load_state_dict(self.state_dict())
-        for part, plain_part in zip(parts, plain_parts, strict=True):
-            plain_part.site.load_state_dict(part.site.state_dict())
+        for entry, plain_entry in zip(entries, plain_entries, strict=True):
+            plain_entry.site.load_state_dict(entry.site.state_dict())
 
 
 class PostLNSite(Site[Tensor]):

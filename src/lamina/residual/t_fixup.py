@@ -19,22 +19,22 @@ from collections.abc import Iterable, Sequence
 
 from torch import Tensor
 
-from lamina.residual.base import Matrix, Part, Place, SingleStream, Site
+from lamina.residual.base import Matrix, Place, SingleStream, Site, StackEntry
 from lamina.residual.reference import Layers, Parameters
 
 
 class TFixup(SingleStream):
     placement = "none"
-    base_start = "xavier"
+    base_initialisation = "xavier"
 
     def site(self, place: Place) -> Site[Tensor]:
         return PlainSite()
 
-    def initialise(self, parts: Sequence[Part], embeddings: Iterable[Matrix] = ()) -> None:
+    def initialise(self, entries: Sequence[StackEntry], embeddings: Iterable[Matrix] = ()) -> None:
         depth = self.shape.num_layers
         factor = 0.67 * depth**-0.25 if self.shape.role == "encoder" else (9 * depth) ** -0.25
-        for part in parts:
-            for matrix in part.matrices:
+        for entry in entries:
+            for matrix in entry.matrices:
                 if matrix.role == "value":
                     matrix.weight.mul_(2**0.5)  # the base gives q, k, v the gain 1/√2
                 if matrix.role not in ("query", "key"):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from lamina.data.lines import check_file, count_lines, read_lines, read_stream
+from lamina.data.text_files import check_file, count_lines, read_lines, read_stream
 from lamina.errors import UserError, unknown
 from lamina.files.progress import progress_bar
 from lamina.generate.scoring import Scored

@@ -47,7 +47,7 @@ def run_grid(
 ) -> tuple[dict[Cell, Outcome], dict[Cell, Diagnosis]]:
     """Train what is not there yet; how every run ended, and how its model looked before."""
     store = prepare(source_options(DATA, ".", str(folder / "data")))
-    unigram = build_task("translation", store, {}).unigram_likelihood("valid")
+    unigram = build_task("translation", store, {}).unigram_nll("valid")
     config = folder / "calibration.toml"
     write_file(config, CONFIG.format(store=store.folder, steps=steps).encode())
     lengths = [f"train.validate_every={steps}", f"schedule.warmup_steps={max(1, steps // 4)}"]

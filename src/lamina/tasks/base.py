@@ -68,7 +68,7 @@ class Losses:
 
     smoothed: Tensor
     """What training minimises, with its gradient."""
-    likelihood: Tensor
+    nll: Tensor
     """Negative log-likelihood, without gradient."""
     count: int
 
@@ -131,10 +131,10 @@ class Task:
     def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
         """The losses of the batch's true labels."""
         found = model(**inputs.arguments, labels=inputs.labels, smoothing=self.label_smoothing)
-        smoothed, likelihood = found.smoothed, found.likelihood
+        smoothed, nll = found.smoothed, found.nll
         if inputs.weights is not None:
-            smoothed, likelihood = smoothed * inputs.weights, likelihood * inputs.weights
-        return Losses(smoothed.sum(), likelihood.detach().sum(), inputs.count)
+            smoothed, nll = smoothed * inputs.weights, nll * inputs.weights
+        return Losses(smoothed.sum(), nll.detach().sum(), inputs.count)
 
     @property
     def label_smoothing(self) -> float:
@@ -169,7 +169,7 @@ class Task:
         for batch in self.batches(split, order).epoch(0):
             yield batch, self.inputs(batch).to(device)
 
-    def unigram_likelihood(self, split: str) -> float:
+    def unigram_nll(self, split: str) -> float:
         """The mean negative log-likelihood of what is predicted, where only the frequency of each label is known.
 
         Counts are those of the training split, one added to each.
@@ -195,15 +195,15 @@ class Task:
     @torch.no_grad()
     def total_losses(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> Losses:
         """The losses of a whole split, in evaluation mode."""
-        smoothed = likelihood = torch.zeros((), dtype=torch.float64)
+        smoothed = nll = torch.zeros((), dtype=torch.float64)
         count = 0
         with evaluation_mode(model):
             for _, inputs in self.every_batch(model, split, max_tokens):
                 losses = self.losses(model, inputs)
                 smoothed = smoothed + losses.smoothed.double().cpu()
-                likelihood = likelihood + losses.likelihood.double().cpu()
+                nll = nll + losses.nll.double().cpu()
                 count += losses.count
-        return Losses(smoothed, likelihood, count)
+        return Losses(smoothed, nll, count)
 
 
 def tensor_of(field: PackedField) -> Tensor:

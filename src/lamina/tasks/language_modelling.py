@@ -92,7 +92,7 @@ class LanguageModelling(GeneratingTask):
 
     def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
         losses = self.total_losses(model, split, max_tokens)
-        per_word = perplexity(losses.likelihood.item(), self.count_words(split))
+        per_word = perplexity(losses.nll.item(), self.count_words(split))
         return loss_metrics(losses) | {"perplexity per word": per_word}
 
     def choose_samples(self, split: str, count: int) -> Iterator[tuple[Tokens, Tokens, Tokens]]:

@@ -119,9 +119,9 @@ class SequenceToSequence(GeneratingTask):
 
 def loss_metrics(losses: Losses) -> dict[str, float]:
     """Loss as trained, negative log-likelihood in nats, perplexity per token."""
-    likelihood = losses.likelihood.item()
+    nll = losses.nll.item()
     return {
         "loss": losses.smoothed.item() / max(1, losses.count),
-        "nll": likelihood / max(1, losses.count),
-        "perplexity": perplexity(likelihood, losses.count),
+        "nll": nll / max(1, losses.count),
+        "perplexity": perplexity(nll, losses.count),
     }

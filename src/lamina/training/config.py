@@ -80,7 +80,7 @@ class TrainOptions(Options):
 
 class RunConfig(Options):
     seed: int = 1
-    """Decides start values, the order of examples, dropout and noise."""
+    """Decides initialisation, the order of examples, dropout and noise."""
     task: str = "translation"
     """What is learnt: translation, multilingual-translation, summarisation, language-modelling, …"""
     task_options: dict[str, Any] = {}

@@ -50,7 +50,7 @@ class Update:
     """What one update did."""
 
     loss: float
-    likelihood: float
+    nll: float
     labels: int
     gradient_norm: float
     applied: bool
@@ -160,18 +160,18 @@ class Training:
         rate = self.schedule(self.step + 1)
         set_learning_rate(self.optimiser, rate)
         count = int(self.world.total(sum(piece.count for piece in pieces)))
-        loss, likelihood = self._backward(pieces, count)
+        loss, nll = self._backward(pieces, count)
         self.scaler.unscale_(self.optimiser)
         limit = self.config.train.clip or float("inf")
         norm = whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit)).item()
-        loss, likelihood = self.world.total(loss) / count, self.world.total(likelihood) / count
+        loss, nll = self.world.total(loss) / count, self.world.total(nll) / count
         if not is_finite(loss) or not (is_finite(norm) or self._may_skip()):
             raise self._explain(pieces, count, loss, norm)
         self.scaler.step(self.optimiser)  # skips a step whose scaled gradients overflowed
         self.scaler.update()
         self.optimiser.zero_grad(set_to_none=True)
         self.health.follow(loss)
-        return Update(loss, likelihood, count, norm, applied=is_finite(norm))
+        return Update(loss, nll, count, norm, applied=is_finite(norm))
 
     def _may_skip(self) -> bool:
         """In fp16, gradients that overflow cost a step, and the loss is scaled down; but not for ever."""
@@ -181,7 +181,7 @@ class Training:
         """Sums of this process's losses; their gradients are left in the parameters."""
         torch.manual_seed(_seed(self.config.seed, self.step, self.world.rank))
         precision = self.config.train.precision
-        smoothed = likelihood = 0.0
+        smoothed = nll = 0.0
         self.model.train()
         for number, piece in enumerate(pieces):
             inputs = piece.to(self.world.device)
@@ -193,8 +193,8 @@ class Training:
                 torch.autograd.backward(self.scaler.scale(losses.smoothed * factor))
             if piece.count:
                 smoothed += losses.smoothed.item()
-                likelihood += losses.likelihood.item()
-        return smoothed, likelihood
+                nll += losses.nll.item()
+        return smoothed, nll
 
     def _restore(self, snapshot: Snapshot) -> None:
         snapshot.restore(self.model, self.optimiser)
@@ -237,7 +237,7 @@ class Training:
     def _log(self, update: Update, seconds: float) -> None:
         values = {
             "loss": update.loss,
-            "nll": update.likelihood,
+            "nll": update.nll,
             "rate": self.schedule(self.step),
             "gradient_norm": update.gradient_norm,
             "tokens_per_second": update.labels / seconds,
@@ -278,7 +278,7 @@ class Training:
         if self._valid is None or self._valid[0] != self.step:  # resumed, with fewer steps than were done
             self._measure(self.validation.losses(self.step))
         assert self._valid is not None
-        nll, unigram = self._valid[1], self.task.unigram_likelihood("valid")
+        nll, unigram = self._valid[1], self.task.unigram_nll("valid")
         if nll >= unigram:
             return "failed", f"validation loss {nll:.3f} is not below a unigram model's {unigram:.3f}"
         if self._is_last():

@@ -22,7 +22,7 @@ class Validation:
     def losses(self, step: int) -> dict[str, float]:
         """The smoothed loss and the negative log-likelihood."""
         losses = self._task.total_losses(self._model, "valid")
-        values = {"loss": losses.smoothed.item() / losses.count, "nll": losses.likelihood.item() / losses.count}
+        values = {"loss": losses.smoothed.item() / losses.count, "nll": losses.nll.item() / losses.count}
         return self._agreed(values, step)
 
     def scores(self, step: int) -> dict[str, float]:

@@ -61,7 +61,7 @@ def test_condition_of_a_real_optimiser(kind: type[torch.optim.Adam], float64: No
     stack, x = feed_forward_stack("post-ln", 2, 8), torch.randn(5, 8)
     rule = Rule(rate=3e-3, eps=1e-4)
     optimiser = kind(stack.parameters(), lr=rule.rate, betas=rule.betas, eps=rule.eps, weight_decay=0.0)
-    weight = stack.parts[0].matrices[0].weight
+    weight = stack.entries[0].matrices[0].weight
     first, second = torch.zeros(2, 8, 8)
     for step in (1, 2, 3):
         optimiser.zero_grad()
@@ -88,7 +88,7 @@ def test_decay_that_is_not_decoupled_is_part_of_the_gradient(float64: None) -> N
     stack, x = feed_forward_stack("post-ln", 1, 8), torch.randn(5, 8)
     rule = Rule(rate=1e-8, eps=1e-4)  # so slow that the weights after the step are those before it
     optimiser = torch.optim.Adam(stack.parameters(), lr=rule.rate, betas=rule.betas, eps=rule.eps, weight_decay=0.5)
-    weight = stack.parts[0].matrices[0].weight
+    weight = stack.entries[0].matrices[0].weight
     some_loss(stack(x)).backward()
     gradient = (weight.grad + 0.5 * weight).detach()
     optimiser.step()

@@ -79,7 +79,7 @@ def test_gradients_by_stream_add_up(scheme: str, dropout: float, float64: None) 
         return some_loss(model(x))
 
     state = torch.get_rng_state()
-    whole = torch.autograd.grad(run(stack), [matrix.weight for part in stack.parts for matrix in part.matrices])
+    whole = torch.autograd.grad(run(stack), [matrix.weight for entry in stack.entries for matrix in entry.matrices])
     torch.set_rng_state(state)
     parts = [gradient_by_stream.split(stack, run, stack, number) for number in range(len(stack.residual.streams))]
     for number, gradient in enumerate(whole):
@@ -93,7 +93,7 @@ def test_gradient_by_stream_leaves_the_model_as_it_was(float64: None) -> None:
     measure = gradient_by_stream.take(stack, lambda model: some_loss(model(x)))
     assert torch.equal(stack(x), before)
     assert [each.label for each in measure.measured] == ["stack", "stack through x", "stack through dual"]
-    assert all(each.weight.grad is None for part in stack.parts for each in part.matrices)
+    assert all(each.weight.grad is None for entry in stack.entries for each in entry.matrices)
 
 
 def test_frozen_matrices_are_left_out_of_the_split() -> None:
@@ -125,7 +125,7 @@ def test_gradient_by_layer_agrees_with_the_parameters() -> None:
 
     measure = gradient_by_layer.take([recorded(model, run)])
     run(model).backward()
-    direct = [part.matrices[-1].weight.grad.norm().item() for part in model.decoder.parts if part.place.last]
+    direct = [entry.matrices[-1].weight.grad.norm().item() for entry in model.decoder.entries if entry.place.last]
     assert line(measure.measured, "decoder outer") == pytest.approx(tuple(direct), rel=1e-5)
     theory = line(measure.theory, "decoder outer, post-LN in theory")
     assert theory[0] == pytest.approx(direct[-1] * 2 / 3)

@@ -185,7 +185,7 @@ def test_output_change_against_depth(scheme: str, fits: str, does_not: str) -> N
     measure = output_change.against_depth(
         factory,
         lambda model: model(x),
-        lambda model: [matrix.weight for part in model.parts for matrix in part.matrices],
+        lambda model: [matrix.weight for entry in model.entries for matrix in entry.matrices],
         range(10),
         (4, 8, 16, 32, 64, 100),
         sublayers_per_layer=1,

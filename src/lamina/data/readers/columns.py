@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lamina.data.lines import check_text
 from lamina.data.readers.example import EMPTY, Example, Notes, is_blank
+from lamina.data.text_files import check_text
 from lamina.errors import UserError, nearest
 
 LABEL = "label"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lamina.data.lines import read_lines
 from lamina.data.readers.columns import LABEL, Labels
 from lamina.data.readers.example import Example, Notes
 from lamina.data.readers.tsv import TsvFiles
+from lamina.data.text_files import read_lines
 from lamina.errors import UserError
 
 _FIRST = ("#1 String", "sentence1", "question1")

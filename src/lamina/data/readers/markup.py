@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from lamina.data.lines import read_lines
+from lamina.data.text_files import read_lines
 from lamina.errors import UserError
 
 _NO_SENTENCE = re.compile(r"\s*</?(url|keywords|talkid|speaker|reviewers?|translators?|transcript|doc)\b")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from lamina.data.lines import count_lines, read_lines
 from lamina.data.readers.example import EMPTY, Example, Notes, is_blank
 from lamina.data.readers.markup import is_markup, read_segments
+from lamina.data.text_files import count_lines, read_lines
 from lamina.errors import UserError
 
 

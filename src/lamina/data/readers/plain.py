@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from lamina.data.lines import LONGEST_LINE, read_lines
 from lamina.data.readers.example import EMPTY, Example, Notes, is_blank
+from lamina.data.text_files import LONGEST_LINE, read_lines
 from lamina.errors import UserError
 
 Unit = Literal["line", "paragraph"]

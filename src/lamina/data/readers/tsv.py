@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lamina.data.lines import read_lines
 from lamina.data.readers.columns import Labels, make_example, missing_column
 from lamina.data.readers.example import EMPTY, Example, Notes, is_blank
+from lamina.data.text_files import read_lines
 from lamina.errors import UserError
 
 

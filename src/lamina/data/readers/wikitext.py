@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lamina.data.lines import read_lines
 from lamina.data.readers.example import Example, Notes
+from lamina.data.text_files import read_lines
 
 
 @dataclass(frozen=True)

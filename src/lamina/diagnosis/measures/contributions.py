@@ -116,7 +116,7 @@ def _rows(stack: StackRecord) -> Callable[[Seen], Tensor]:
 
 def _sites(stack: StackRecord) -> Iterator[Any]:
     if stack.own is not None:
-        yield from (part.site for part in stack.own.parts)
+        yield from (entry.site for entry in stack.own.entries)
     else:
         yield from (_foreign_site(stack, sublayer) for sublayer in stack.sublayers)
 

@@ -67,7 +67,7 @@ def split(model: nn.Module, run: Pass, stack: Stack, stream: int) -> list[list[T
 
 
 def _trained_weights(stack: Stack) -> list[list[Tensor]]:
-    return [[matrix.weight for matrix in part.matrices if matrix.weight.requires_grad] for part in stack.parts]
+    return [[matrix.weight for matrix in entry.matrices if matrix.weight.requires_grad] for entry in stack.entries]
 
 
 @contextmanager

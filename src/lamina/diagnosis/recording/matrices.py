@@ -55,7 +55,7 @@ def name_matrices(
         for parameter in module.parameters()
     }
     roles = {
-        id(matrix.weight): matrix.role for stack in own.values() for part in stack.parts for matrix in part.matrices
+        id(matrix.weight): matrix.role for stack in own.values() for entry in stack.entries for matrix in entry.matrices
     }
     tables = {id(each.weight) for each in model.modules() if isinstance(each, nn.Embedding)}
     return [

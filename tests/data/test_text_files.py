@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.data import lines
-from lamina.data.lines import BYTE_ORDER_MARK, CARRIAGE_RETURN, check_text, count_lines, read_lines
+from lamina.data import text_files
+from lamina.data.text_files import BYTE_ORDER_MARK, CARRIAGE_RETURN, check_text, count_lines, read_lines
 from lamina.errors import UserError
 
 
@@ -106,7 +106,7 @@ def test_what_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
 def test_the_longest_line_and_one_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: bytes, end: bytes
 ) -> None:
-    monkeypatch.setattr(lines, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(text_files, "LONGEST_LINE", 1000)
     path = write(tmp_path, mark + b"x" * 1000 + end + b"\nnext" * bool(end))
     assert list(read_lines(path))[0] == "x" * 1000
     for more in range(1, 8):

@@ -26,7 +26,7 @@ def weights(name: str, **options: object) -> dict[str, Tensor]:
 
 
 def factors(name: str, **options: object) -> dict[tuple[str, str], set[float]]:
-    """By stack and matrix, the numbers that the scheme multiplies the base start values by."""
+    """By stack and matrix, the numbers that the scheme multiplies the base initialisation by."""
     base, changed = weights("post-ln"), weights(name, **options)
     found = defaultdict(set)  # rounded: a few in the last digit are the same number
     for key, value in base.items():
@@ -135,7 +135,7 @@ def test_look_linear_feed_forward_is_linear_at_the_start() -> None:
 
 @pytest.mark.parametrize("name", ["deep-norm", "t-fixup", "fixup"])
 def test_some_insist_on_xavier_whatever_init_says(name: str) -> None:
-    assert residual.find(name).base_start == "xavier"
+    assert residual.find(name).base_initialisation == "xavier"
     torch.manual_seed(5)
     one = Transformer.from_preset("iwslt", residual=name, **SIZES)
     torch.manual_seed(5)
