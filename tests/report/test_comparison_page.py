@@ -12,7 +12,8 @@ from lamina.diagnosis.measures import gradient_by_layer
 from lamina.diagnosis.results import Diagnosis, Series
 from lamina.errors import UserError
 from lamina.report.pages.comparison import comparison_page, save_comparison
-from lamina.report.run_results import RunStory, Sample
+from lamina.report.run_results import RunStory
+from lamina.tasks.base import SampleOutput
 from support.made_diagnoses import HOSTILE
 from support.made_stories import SENTENCES, STORIES
 
@@ -99,7 +100,7 @@ def test_diverged_and_hostile_runs_are_shown_as_they_are(tmp_path: Path) -> None
         state="failed",
         reason=HOSTILE[2],
         curves={HOSTILE[0]: curve},
-        samples=(Sample(*HOSTILE),),
+        samples=(SampleOutput(*HOSTILE),),
     )
     file = tmp_path / "hostile.html"
     save_comparison([run, replace(run, seed=1)], file, HOSTILE)

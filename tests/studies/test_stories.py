@@ -13,9 +13,10 @@ import lamina
 from lamina.errors import UserError
 from lamina.report.findings import findings
 from lamina.report.pages.comparison import comparison_page
-from lamina.report.run_results import LOSS, Sample, read_stories
+from lamina.report.run_results import LOSS, read_stories
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.runs import read_config, train
+from lamina.tasks.base import SampleOutput
 from support.trained_runs import trained_run
 
 
@@ -54,19 +55,17 @@ def test_a_finished_run_has_its_metric_and_samples(made: Path) -> None:
     (final,) = [line for line in RunFolder(path).metrics.read() if "final_bleu" in line]
     assert story.metrics["bleu"] == final["final_bleu"]
     assert len(story.samples) == 2, "of the last validation alone"
-    last = (path / "samples.txt").read_text().partition("step 60\n")[2]
-    assert [line.partition(": ")[2] for line in last.splitlines()] == [
-        text for sample in story.samples for text in (sample.source, sample.reference, sample.output)
-    ]
+    assert [output for step, output in RunFolder(path).samples.read() if step == 60] == story.samples
     assert all(sample.source and sample.reference for sample in story.samples)
 
 
 def test_samples_are_those_of_the_last_validation_however_they_look(run: Path) -> None:
-    before = "step 3\n  source: x\n  target: y\n  output: z\n"
-    after = "step 6\n  source: two\nlines\n  target: \n  output: a: b\n  source: step 9\n  target: c\n  output: \n"
-    (run / "samples.txt").write_text(before + after)
+    last = [SampleOutput("two\nlines", "", "a: b"), SampleOutput("step 9", "c", "")]
+    with RunFolder(run).claim() as folder:
+        folder.samples.append(3, [SampleOutput("x", "y", "z")])
+        folder.samples.append(6, last)
     (story,) = read_stories([run])
-    assert story.samples == [Sample("two\nlines", "", "a: b"), Sample("step 9", "c", "")]
+    assert story.samples == last
 
 
 def test_one_page_has_one_validation_loss(run: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from lamina.report.run_results import RunStory, Sample
+from lamina.report.run_results import RunStory
+from lamina.tasks.base import SampleOutput
 from support.made_diagnoses import make
 
 
@@ -27,7 +28,7 @@ def story(scheme: str, depth: int, seed: int) -> RunStory:
         memory=3.1e8,
         start=make(scheme, layers=depth) if seed == 1 else None,
         end=make(scheme, layers=depth, step=2000) if seed == 1 else None,
-        samples=(Sample("Guten Morgen!", "Good morning!", "the the" if failed else "Good morning!"),),
+        samples=(SampleOutput("Guten Morgen!", "Good morning!", "the the" if failed else "Good morning!"),),
     )
 
 

@@ -89,9 +89,9 @@ def test_sources_of_which_nothing_could_be_read_are_refused_at_once(
 def test_samples_show_what_the_model_makes_of_a_few_examples(name: str, folder: Path) -> None:
     task = task_of(name, folder)
     model, field = model_for(task), task.fields[0]
-    shown = [line.partition(": ") for line in task.samples(model, "valid", 3)]
-    assert [kind for kind, _, _ in shown] == ["source", "target", "output"] * 3
-    assert all(text for kind, _, text in shown if kind != "output")
+    shown = task.samples(model, "valid", 3)
+    assert len(shown) == 3
+    assert all(each.source and each.reference for each in shown)
     tokenizer, sets = task.store.tokenizer(field), task.store.sets("valid")
     texts = [
         tokenizer.decode(task.store[part].tokens(each, at))
@@ -99,7 +99,7 @@ def test_samples_show_what_the_model_makes_of_a_few_examples(name: str, folder: 
         for each in task.fields
         for at in range(len(task.store[part]))
     ]
-    for (_, _, source), (_, _, target), _ in zip(shown[::3], shown[1::3], shown[2::3], strict=True):
-        whole = source + target if name == "language-modelling" else source
+    for each in shown:
+        whole = each.source + each.reference if name == "language-modelling" else each.source
         assert any(text.startswith(whole) for text in texts)
     assert task.samples(model, "valid", 0) == []

@@ -23,7 +23,7 @@ class JsonLines:
 
     def append(self, step: int, values: Mapping[str, Any]) -> None:
         """Add a line. JSON knows no infinity and no not-a-number: they become null."""
-        line = (json.dumps({"step": step} | _finite(values)) + "\n").encode()
+        line = _encode({"step": step} | _finite(values))
         try:
             descriptor = self._open()
             end = os.fstat(descriptor).st_size
@@ -41,9 +41,9 @@ class JsonLines:
     def rewind(self, step: int) -> None:
         """Drop the lines after `step`, and the half line that a kill may have left; all at once or not at all."""
         self.close()
-        kept = [json.dumps(line) + "\n" for line in self.read() if line["step"] <= step]
+        kept = [_encode(line) for line in self.read() if line["step"] <= step]
         if self.path.exists():
-            write_file(self.path, "".join(kept).encode())
+            write_file(self.path, b"".join(kept))
 
     def read(self) -> Iterator[dict[str, Any]]:
         """The lines, without the last one if it is only half written."""
@@ -71,6 +71,11 @@ class JsonLines:
             whole = self.path.read_bytes().rfind(b"\n") + 1
             os.ftruncate(self._descriptor, whole)
         return self._descriptor
+
+
+def _encode(line: Mapping[str, Any]) -> bytes:
+    """A line as UTF-8; half a surrogate pair, which UTF-8 has no bytes for, is escaped as JSON does."""
+    return (json.dumps(line, ensure_ascii=False) + "\n").encode(errors="backslashreplace")
 
 
 def _finite(value: Any) -> Any:

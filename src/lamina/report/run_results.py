@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,21 +14,12 @@ from lamina.model.options import ModelOptions, pair
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.runs import read_config, summarise_run
 from lamina.tasks import TASKS
+from lamina.tasks.base import SampleOutput
 from lamina.training.config import RunConfig
 
 LOSS = "validation loss"
 """As a curve, and as a number where it was lowest."""
 CURVES = {LOSS: "valid_nll", "training loss": "nll"}
-SAMPLE = re.compile(r"^  source: (.*?)\n  target: (.*?)\n  output: (.*?)\n(?=  source: |\Z)", re.MULTILINE | re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One example, and what a model made of it."""
-
-    source: str
-    reference: str
-    output: str
 
 
 @dataclass(frozen=True)
@@ -55,7 +45,7 @@ class RunStory:
     """The most that was in use, in bytes."""
     start: Diagnosis | None = None
     end: Diagnosis | None = None
-    samples: Sequence[Sample] = ()
+    samples: Sequence[SampleOutput] = ()
 
 
 def read_stories(paths: Sequence[Path]) -> list[RunStory]:
@@ -93,7 +83,7 @@ def read_story(path: Path, config: RunConfig) -> RunStory:
         memory=memory or None,
         start=_read_diagnosis(RunFolder(path).start_diagnosis),
         end=_read_diagnosis(RunFolder(path).last_step_diagnosis()),
-        samples=_last_samples(RunFolder(path).samples),
+        samples=RunFolder(path).samples.last(),
     )
 
 
@@ -116,9 +106,3 @@ def _as_pair(value: Any) -> tuple[Any, Any]:
 
 def _read_diagnosis(file: Path | None) -> Diagnosis | None:
     return Diagnosis.read(file) if file is not None and file.is_file() else None
-
-
-def _last_samples(file: Path) -> list[Sample]:
-    """Those of the last validation."""
-    text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
-    return [Sample(*found) for found in SAMPLE.findall(re.split(r"^step \d+\n", text, flags=re.MULTILINE)[-1])]

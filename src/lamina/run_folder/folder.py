@@ -4,7 +4,7 @@
       config.toml                 every setting, defaults included
       status.json                 state, step, times, version
       metrics.jsonl               losses and metrics, a line for each logged step
-      samples.txt                 outputs of the model at each validation
+      samples.jsonl               outputs of the model at each validation
       manifest.json, tokenizer*.json   what the run keeps of its store
       checkpoints/                step-00001000/ …, latest, best
       average/                    the average of several checkpoints
@@ -23,8 +23,6 @@ No other package spells these names. Reading a run folder changes nothing in it;
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
@@ -37,6 +35,7 @@ from lamina.files.json_lines import JsonLines
 from lamina.files.lock import Lock
 from lamina.options import Options
 from lamina.run_folder.checkpoints import AVERAGE, BEST, LATEST, list_checkpoints, name_step
+from lamina.run_folder.samples import Samples
 from lamina.version import __version__
 
 FORMER = ".former"
@@ -74,7 +73,7 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.config = self.path / "config.toml"
-        self.samples = self.path / "samples.txt"
+        self.samples = Samples(self.path / "samples.jsonl")
         self.metrics = JsonLines(self.path / "metrics.jsonl")
         self.checkpoints = self.path / "checkpoints"
         self.latest, self.best = self.checkpoints / LATEST, self.checkpoints / BEST
@@ -151,6 +150,7 @@ class RunFolder:
 
     def release(self) -> None:
         self.metrics.close()
+        self.samples.close()
         self._lock.release()
 
     def __enter__(self) -> Self:
@@ -202,22 +202,10 @@ class RunFolder:
         before, largest = self.cost()
         write_file(self._cost, json.dumps({"seconds": before + seconds, "memory": max(largest, memory)}).encode())
 
-    def add_samples(self, step: int, lines: Iterable[str]) -> None:
-        """Append to samples.txt."""
-        assert self._lock.held
-        try:
-            with self.samples.open("a", encoding="utf-8") as handle:
-                handle.write(f"step {step}\n" + "".join(f"  {line}\n" for line in lines))
-        except OSError as error:
-            raise UserError(f"{self.samples}: cannot be written ({error.strerror}); make room and resume.") from error
-
     def rewind(self, step: int) -> None:
-        """Drop what metrics and samples say of later steps: training goes on from this one."""
+        """Drop the metrics and samples of later steps: training goes on from this one."""
         self.metrics.rewind(step)
-        if self.samples.exists():
-            said = re.split(r"^(?=step \d+$)", self.samples.read_text("utf-8", "replace"), flags=re.MULTILINE)
-            kept = [each for each in said if (found := re.match(r"step (\d+)\n", each)) and int(found[1]) <= step]
-            self._write(self.samples, "".join(kept))
+        self.samples.rewind(step)
 
     def _write(self, path: Path, text: str) -> None:
         assert self._lock.held, "claim the run folder before writing to it"

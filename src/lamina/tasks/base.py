@@ -21,7 +21,7 @@ from lamina.model.evaluation import evaluation_mode
 from lamina.model.options import ModelOptions
 from lamina.options import Options as TaskOptions
 
-__all__ = ["MAX_TOKENS", "Inputs", "Losses", "Task", "TaskOptions", "tensor_of"]
+__all__ = ["MAX_TOKENS", "Inputs", "Losses", "SampleOutput", "Task", "TaskOptions", "tensor_of"]
 
 MAX_TOKENS = 4096  # in a batch of an evaluation
 
@@ -71,6 +71,15 @@ class Losses:
     nll: Tensor
     """Negative log-likelihood, without gradient."""
     count: int
+
+
+@dataclass(frozen=True)
+class SampleOutput:
+    """One example, and what a model generates for it."""
+
+    source: str
+    reference: str
+    output: str
 
 
 class Task:
@@ -158,8 +167,8 @@ class Task:
         """The task's metrics on a split, all examples once."""
         raise NotImplementedError
 
-    def samples(self, model: nn.Module, split: str, count: int) -> list[str]:
-        """A few outputs of the model beside what they should be; nothing where the task generates no text."""
+    def samples(self, model: nn.Module, split: str, count: int) -> list[SampleOutput]:
+        """The model's outputs for a few examples; none where the task generates no text."""
         return []
 
     def every_batch(self, model: nn.Module, split: str, max_tokens: int) -> Iterator[tuple[Batch, Inputs]]:

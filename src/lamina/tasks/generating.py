@@ -20,7 +20,7 @@ from lamina.generate.options import GenerateOptions
 from lamina.generate.scoring import Scored, score
 from lamina.generate.search import generate, stream
 from lamina.model.encoder_decoder import EncoderDecoder
-from lamina.tasks.base import Task, TaskOptions
+from lamina.tasks.base import SampleOutput, Task, TaskOptions
 
 Warn = Callable[[str], None]
 Tokens = list[int]
@@ -138,19 +138,15 @@ class GeneratingTask(Task):
         texts = self.store.tokenizer(self.output_field).decode_batch([*prefix, *each.tokens] for each in hypotheses)
         return [Output(text, each.score, each.log_probability) for text, each in zip(texts, hypotheses, strict=True)]
 
-    def samples(self, model: nn.Module, split: str, count: int) -> list[str]:
+    def samples(self, model: nn.Module, split: str, count: int) -> list[SampleOutput]:
         options = self.options.generation.model_copy(update={"method": "greedy", "nbest": 1})
         chosen = list(self.choose_samples(split, count))
         found = generate(cast(Model, model), [read for read, *_ in chosen], options, bos=self.start, eos=EOS)
         source, target = self.store.tokenizer(self.input_field), self.store.tokenizer(self.output_field)
-        shown: list[str] = []
-        for (_, given, wanted), [best] in zip(chosen, found, strict=True):
-            shown += [
-                f"source: {source.decode(given)}",
-                f"target: {target.decode(wanted)}",
-                f"output: {target.decode(best.tokens)}".replace("\n", " "),
-            ]
-        return shown
+        return [
+            SampleOutput(source.decode(given), target.decode(wanted), target.decode(best.tokens))
+            for (_, given, wanted), [best] in zip(chosen, found, strict=True)
+        ]
 
     def choose_samples(self, split: str, count: int) -> Iterator[tuple[Tokens, Tokens, Tokens]]:
         """A few of a split: what the model reads, the source that is shown, and what should come out."""

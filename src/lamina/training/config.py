@@ -75,7 +75,7 @@ class TrainOptions(Options):
     track: Annotated[tuple[TrackerName, ...], Affects.NOTHING] = ()
     """Where else to follow the run: `tensorboard`, `wandb` (the extra `track`)."""
     samples: Annotated[Interval, Affects.NOTHING] = 3
-    """Outputs of the model written to samples.txt at each validation, where the task generates text."""
+    """Outputs of the model written to samples.jsonl at each validation, where the task generates text."""
 
 
 class RunConfig(Options):

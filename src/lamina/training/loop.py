@@ -230,7 +230,7 @@ class Training:
         self._note({f"valid_{name}": value for name, value in values.items()})
         shown = self.validation.samples(self.config.train.samples)
         if shown and self.world.is_first:
-            self.folder.add_samples(self.step, shown)
+            self.folder.samples.append(self.step, shown)
         self.display.validated(self.step, values)
         return self.best.name in values and self.best.follow(self.step, values[self.best.name])
 

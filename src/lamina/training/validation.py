@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lamina.errors import UserError
 from lamina.model.transformer import Transformer
-from lamina.tasks.base import Task
+from lamina.tasks.base import SampleOutput, Task
 from lamina.training.distributed.parallel import Parallel
 from lamina.training.distributed.world import World
 from lamina.training.divergence import Failed, is_finite
@@ -37,7 +37,7 @@ class Validation:
             self._scores = step, self._agreed(values, step)
         return self._scores[1]
 
-    def samples(self, count: int) -> list[str]:
+    def samples(self, count: int) -> list[SampleOutput]:
         """A few outputs of the model, where the task generates text."""
         with self._parallel.gathered():
             return self._task.samples(self._model, "valid", count)

@@ -21,7 +21,8 @@ from lamina.report.pages.diagnosis import SIGNS, cards, overview, readable
 from lamina.report.pages.page import form_of, render, write_bytes, write_text
 from lamina.report.pages.stages import joined
 from lamina.report.pages.tables import Table
-from lamina.report.run_results import RunStory, Sample
+from lamina.report.run_results import RunStory
+from lamina.tasks.base import SampleOutput
 
 MOST_POINTS = 120
 WHEN = ("at the start", "at the end")
@@ -224,9 +225,9 @@ def _sentences(groups: Groups) -> list[tuple[str, str, Verdict]]:
     ]
 
 
-def _samples(groups: Groups) -> list[tuple[Sample, list[tuple[str, str]]]]:
+def _samples(groups: Groups) -> list[tuple[SampleOutput, list[tuple[str, str]]]]:
     """Each example once, with what the first run of every group made of it."""
-    found: dict[tuple[str, str], tuple[Sample, list[tuple[str, str]]]] = {}
+    found: dict[tuple[str, str], tuple[SampleOutput, list[tuple[str, str]]]] = {}
     for (scheme, depth), runs in groups.items():
         for sample in next((run.samples for run in runs if run.samples), ()):
             _, outputs = found.setdefault((sample.source, sample.reference), (sample, []))

@@ -1,0 +1,43 @@
+"""`samples.jsonl`: what the model generates for a few examples at each validation, one example to a line."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from lamina.files.json_lines import JsonLines
+from lamina.tasks.base import SampleOutput
+
+
+class Samples:
+    """The samples of a run, in the order of their steps."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines = JsonLines(path)
+
+    def append(self, step: int, outputs: Iterable[SampleOutput]) -> None:
+        for output in outputs:
+            self._lines.append(step, asdict(output))
+
+    def read(self) -> Iterator[tuple[int, SampleOutput]]:
+        """Step and output of every line; a line that is no sample is left out with a warning."""
+        for line in self._lines.read():
+            try:
+                yield line["step"], SampleOutput(str(line["source"]), str(line["reference"]), str(line["output"]))
+            except KeyError as missing:
+                warnings.warn(f"{self.path}: a line of step {line['step']} has no {missing}; left out.", stacklevel=2)
+
+    def last(self) -> list[SampleOutput]:
+        """Those of the last validation."""
+        found = list(self.read())
+        return [output for step, output in found if step == found[-1][0]]
+
+    def rewind(self, step: int) -> None:
+        """Drop the samples of later steps."""
+        self._lines.rewind(step)
+
+    def close(self) -> None:
+        self._lines.close()
