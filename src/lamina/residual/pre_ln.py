@@ -24,7 +24,7 @@ from lamina.residual.reference import Layers, Parameters
 class PreLN(SingleStream):
     placement: ClassVar[Placement] = "pre"
     colour = "#0072B2"
-    # Xiong et al., Theorem 1; our runs in docs/log.md; Liu et al., Corollary 1
+    # Xiong et al., Theorem 1; our runs in docs/experiments.md; Liu et al., Corollary 1
     avoids = frozenset({"vanishing", "rate", "amplification"})
 
     def __init__(self, shape: Shape, norm: NormOptions, options: SchemeOptions) -> None:
