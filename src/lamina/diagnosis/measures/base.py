@@ -101,6 +101,8 @@ class Measure(ABC):
     axes: ClassVar[Axes]
     needs: ClassVar[tuple[Need, ...]]
     """Alternatives: any one of these is enough."""
+    max_seeds: ClassVar[int | None] = None
+    """At how many seeds it is taken at most, where its own passes are expensive; None for all."""
     position: ClassVar[int] = 1000
     """Where it stands in a report: lower numbers come first."""
 

@@ -41,6 +41,7 @@ class GradientWhenMoved(Measure):
         x="distance that every weight has moved, m", y="share of the last layer's gradient", log_x=True, log_y=True
     )
     needs = ("model",)
+    max_seeds = 2
     position = 100
 
     def take(self, evidence: Evidence) -> Measurement:
