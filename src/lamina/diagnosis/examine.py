@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -65,11 +65,8 @@ def examine(subject: Subject, *, seeds: int = 5, progress: Progress = no_progres
         progress(subject.name, models, models + 1)
         further, missing = _take_rest(subject, examined.structure)
     progress(subject.name, models + 1, models + 1)
-    samples = [_conclude(sample) for sample in examined.samples]
-    measurements = [
-        *(_spread(each, samples, examined.scale) for each in _conclude(examined.measurements)),
-        *further,
-    ]
+    samples = [conclude(sample) for sample in examined.samples]
+    measurements = [*combine(examined.measurements, samples, examined.scale), *further]
     measurements.sort(key=_position)
     not_measured = _only_missing(measurements, [*examined.not_measured, *missing])
     repeats = models if subject.factory is not None else len(subject.passes)
@@ -115,40 +112,58 @@ def examine_model(
     run the model themselves: on every batch if the spread is over batches, else on the first.
     """
     gradients = ExpectedGradient(parts)
-    by_batch: list[list[Measurement]] = []
-    not_measured: list[NotMeasured] = []
-    notes: list[str] = []
-    evidence = Evidence()
+    batches: list[_Batch] = []
     for number, run in enumerate(passes):
-        record, said = record_pass(model, run)
-        if number == 0:
-            evidence = Evidence(structure=structure_of(model, record))
-        gradients.add(record.gradients)
-        found = [take(each, replace(evidence, record=record)) for each in measures_that_need("record")]
-        if parts > 1 or number == 0:
-            found += [take(each, replace(evidence, model=model, passes=[run])) for each in with_passes]
-        by_batch.append([each for each in found if isinstance(each, Measurement)])
-        not_measured += [each for each in found if isinstance(each, NotMeasured)]
-        notes += said
+        own_passes = with_passes if parts > 1 or number == 0 else ()
+        batches.append(_examine_batch(model, run, gradients, own_passes))
+    structure = batches[0].structure
 
     def mean(without: int | None = None) -> tuple[list[Measurement], list[NotMeasured]]:
         """Over all batches, or without one part of them; gradients are averaged before their norm is taken."""
-        kept = [each for number, each in enumerate(by_batch) if without is None or number % parts != without]
-        means, missing = average_all(kept)
+        kept = [batch for number, batch in enumerate(batches) if without is None or number % parts != without]
+        means, missing = average_all([batch.measurements for batch in kept])
         try:
-            expected = replace(evidence, gradients=gradients.mean(without))
+            expected = Evidence(structure=structure, gradients=gradients.mean(without))
         except NotMeasurable as reason:
             of_gradients = measures_that_need("gradients")
             return means, [*(NotMeasured(key=each.key, reason=str(reason)) for each in of_gradients), *missing]
-        found = [take(each, expected) for each in measures_that_need("gradients")]
-        measured = [each for each in found if isinstance(each, Measurement)]
-        return [*measured, *means], [*(each for each in found if isinstance(each, NotMeasured)), *missing]
+        measured, unmeasured = _sorted_out(take(each, expected) for each in measures_that_need("gradients"))
+        return [*measured, *means], [*unmeasured, *missing]
 
-    assert evidence.structure is not None
     whole, missing = mean()
     without_each = [mean(without=part)[0] for part in range(parts)] if parts > 1 else []
-    scale = (parts - 1) * (len(by_batch) / parts) ** 0.5  # of the jackknife's pseudo-values, see `statistics`
-    return Examined(evidence.structure, whole, [*not_measured, *missing], notes, without_each, scale)
+    scale = (parts - 1) * (len(batches) / parts) ** 0.5  # of the jackknife's pseudo-values, see `statistics`
+    not_measured = [each for batch in batches for each in batch.not_measured]
+    notes = [note for batch in batches for note in batch.notes]
+    return Examined(structure, whole, [*not_measured, *missing], notes, without_each, scale)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """What is kept of one batch once its record is gone."""
+
+    structure: ModelStructure
+    measurements: list[Measurement]
+    not_measured: list[NotMeasured]
+    notes: list[str]
+
+
+def _examine_batch(model: nn.Module, run: Pass, gradients: ExpectedGradient, with_passes: Sequence[Measure]) -> _Batch:
+    """Record one pass and reduce the record to measurements; its gradients are added to the sums."""
+    record, notes = record_pass(model, run)
+    structure = structure_of(model, record)
+    gradients.add(record.gradients)
+    of_record = Evidence(structure=structure, record=record)
+    of_model = Evidence(structure=structure, model=model, passes=[run])
+    found = [take(each, of_record) for each in measures_that_need("record")]
+    found += [take(each, of_model) for each in with_passes]
+    return _Batch(structure, *_sorted_out(found), notes)
+
+
+def _sorted_out(found: Iterable[Measurement | NotMeasured]) -> tuple[list[Measurement], list[NotMeasured]]:
+    found = list(found)
+    measured = [each for each in found if isinstance(each, Measurement)]
+    return measured, [each for each in found if isinstance(each, NotMeasured)]
 
 
 def structure_of(model: nn.Module, record: Record) -> ModelStructure:
@@ -183,12 +198,19 @@ def _over_seeds(models: Sequence[Examined]) -> Examined:
     return Examined(models[0].structure, means, [*not_measured, *missing], notes, samples)
 
 
-def _conclude(measurements: Iterable[Measurement]) -> list[Measurement]:
+def conclude(measurements: Iterable[Measurement]) -> list[Measurement]:
+    """With what follows from the numbers of each, such as slopes."""
     return [MEASURES[each.key]().conclude(each) for each in measurements]
 
 
-def _spread(whole: Measurement, samples: Sequence[Sequence[Measurement]], scale: float) -> Measurement:
-    return with_spread(whole, [each for sample in samples for each in sample if each.key == whole.key], scale)
+def combine(
+    measurements: Iterable[Measurement], samples: Sequence[Sequence[Measurement]], scale: float = 1.0
+) -> list[Measurement]:
+    """The measurements with what follows from them, and their spread over the concluded samples times `scale`."""
+    return [
+        with_spread(whole, [each for sample in samples for each in sample if each.key == whole.key], scale)
+        for whole in conclude(measurements)
+    ]
 
 
 def _take_rest(subject: Subject, structure: ModelStructure) -> tuple[list[Measurement], list[NotMeasured]]:
@@ -202,10 +224,8 @@ def _take_rest(subject: Subject, structure: ModelStructure) -> tuple[list[Measur
         depths=subject.depths,
     )
     needs: list[Need] = [need for need in ("optimiser", "factory") if need in evidence.available]
-    found = [take(each, evidence) for each in all_measures() if set(needs) & set(each.needs)]
-    missing = lacking({"record", "gradients", "model", *needs})
-    measured = [each for each in found if isinstance(each, Measurement)]
-    return measured, [*(each for each in found if isinstance(each, NotMeasured)), *missing]
+    measured, unmeasured = _sorted_out(take(each, evidence) for each in all_measures() if set(needs) & set(each.needs))
+    return measured, [*unmeasured, *lacking({"record", "gradients", "model", *needs})]
 
 
 def lacking(available: set[Need]) -> list[NotMeasured]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from math import hypot
 from operator import add
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -16,7 +16,7 @@ from lamina.diagnosis.measures.statistics import ratio
 from lamina.diagnosis.recording.records import MatrixName
 from lamina.diagnosis.recording.taps import norm_of
 
-NormsByLayer = Mapping[tuple[str, Hashable], Mapping[int, float]]
+NormsByLayer = Mapping[tuple[str, Any], Mapping[int, float]]
 """By stack and kind of matrix, then by layer from 1."""
 
 
