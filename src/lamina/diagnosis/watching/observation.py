@@ -75,6 +75,11 @@ class Observation(Result):
     """Whether enough updates left their bands at once for a warning."""
 
     @property
+    def num_updates(self) -> int:
+        """The number of matrices whose relative update is known."""
+        return sum(each.relative_update is not None for each in self.matrices)
+
+    @property
     def furthest(self) -> OutsideBand:
         """Of the updates that left their band, the one furthest from its usual size."""
         return max(self.outside, key=lambda each: each.distance)
