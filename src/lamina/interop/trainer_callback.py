@@ -16,8 +16,11 @@ from torch import nn
 from torch.optim import Optimizer
 
 from lamina.diagnosis.options import DiagnoseOptions
-from lamina.diagnosis.watching.observation import FILE, Trouble, read_looks, write_looks
+from lamina.diagnosis.watching.alarms import Alarm
+from lamina.diagnosis.watching.observation import read_observations, write_observations
 from lamina.report.diagnosis_report import ReportingWatch
+
+OBSERVATIONS = "observations.json"
 
 
 class LaminaCallback:
@@ -31,7 +34,7 @@ class LaminaCallback:
         every: int = 100,
         *,
         options: DiagnoseOptions | None = None,
-        on_warning: Callable[[Trouble], None] | None = None,
+        on_warning: Callable[[Alarm], None] | None = None,
     ) -> None:
         self.every, self.options, self.on_warning = every, options, on_warning
         self.watch: ReportingWatch | None = None
@@ -41,7 +44,7 @@ class LaminaCallback:
     ) -> None:
         given: dict[str, Any] = {} if self.on_warning is None else {"on_warning": self.on_warning}
         step = state.global_step
-        seen = read_looks(_folder(arguments) / FILE, until=step)
+        seen = read_observations(_folder(arguments) / OBSERVATIONS, until=step)
         self.watch = ReportingWatch(
             model, _bare(optimizer), every=self.every, step=step, history=seen, options=self.options, **given
         ).__enter__()
@@ -58,7 +61,7 @@ class LaminaCallback:
         if self.watch is not None and state.is_world_process_zero:
             folder = _folder(arguments)
             folder.mkdir(parents=True, exist_ok=True)
-            write_looks(folder / FILE, self.watch.history)
+            write_observations(folder / OBSERVATIONS, self.watch.history)
 
     def on_train_end(self, arguments: Any, state: Any, control: Any, **others: Any) -> None:
         if self.watch is None:

@@ -18,8 +18,7 @@ import torch
 
 from lamina.data.ahead import ReadAhead
 from lamina.data.store import Store
-from lamina.diagnosis.watching.observation import FILE as LOOKS
-from lamina.diagnosis.watching.observation import read_looks, write_looks
+from lamina.diagnosis.watching.observation import read_observations, write_observations
 from lamina.diagnosis.watching.watch import Watch
 from lamina.files.atomic import write_file
 from lamina.model.transformer import Transformer
@@ -41,6 +40,7 @@ from lamina.training.schedule import build_schedule
 from lamina.training.signals import Interrupts
 from lamina.training.validation import Validation
 
+OBSERVATIONS = "observations.json"
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SMALLEST_SCALE = 2.0**-14  # of an fp16 loss: gradients that overflow even so are not merely large
 
@@ -103,7 +103,7 @@ class Training:
             self.optimiser,
             every=every,
             step=self.step,
-            history=read_looks(folder.diagnosis / LOOKS, until=self.step) if every else (),
+            history=read_observations(folder.diagnosis / OBSERVATIONS, until=self.step) if every else (),
             options=config.diagnose,
             on_warning=lambda trouble: display.note(str(trouble)),
         )
@@ -264,7 +264,7 @@ class Training:
             "scaler": self.scaler.state_dict(),
         }
         if self.watch.history and self.world.is_first:
-            write_looks(self.folder.diagnosis / LOOKS, self.watch.history)
+            write_observations(self.folder.diagnosis / OBSERVATIONS, self.watch.history)
         snapshot = Snapshot.take(self.model, self.optimiser, counters)
         keep, best_step = self.config.train.keep, self.best.step
         checkpoint.save(self.folder.checkpoints, snapshot, best_step=best_step, keep=keep, world=self.world)
