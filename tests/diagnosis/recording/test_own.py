@@ -1,4 +1,4 @@
-"""Recording Lamina's stacks: everything is seen, and nothing is changed by being seen."""
+"""Recording Lamina's stacks: everything is recorded, and recording changes nothing."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from lamina import residual
-from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.own import recording
 from lamina.diagnosis.recording.passes import record_pass
-from lamina.diagnosis.recording.records import Record, Seen, StackRecord
-from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.diagnosis.recording.records import Record, Recorded, StackRecord
 from lamina.model.stack import Stack
 from lamina.model.transformer import Transformer
 from support.small_models import LABELS, SOURCE, TARGET, Mixer, small_model, small_stack
@@ -53,7 +51,7 @@ def test_recording_changes_no_bit(scheme: str, checkpoint_layers: bool) -> None:
 
 
 @pytest.mark.parametrize("scheme", residual.names())
-def test_every_sublayer_every_part_and_every_norm_is_seen(scheme: str) -> None:
+def test_every_sublayer_every_stream_and_every_norm_is_recorded(scheme: str) -> None:
     model = small_model(scheme, num_layers=(2, 3))
     encoder, decoder = record(model).stacks
     assert (encoder.name, decoder.name) == ("encoder", "decoder")
@@ -73,7 +71,7 @@ def test_every_sublayer_every_part_and_every_norm_is_seen(scheme: str) -> None:
 
 
 def check_continuity(stack: StackRecord) -> None:
-    """What one sub-layer leaves, the next finds; every write can be done again from what was seen."""
+    """What one sub-layer leaves, the next finds; every write can be done again from what was recorded."""
     assert stack.own is not None
     sites = [site for layer in stack.own.layers for site in layer.sites]
     for one, two in zip(stack.sublayers, stack.sublayers[1:], strict=False):
@@ -91,7 +89,7 @@ def check_continuity(stack: StackRecord) -> None:
         )
 
 
-def values(state: tuple[Seen, ...]) -> Any:
+def values(state: tuple[Recorded, ...]) -> Any:
     return state[0].value if len(state) == 1 else tuple(each.value for each in state)
 
 
@@ -114,22 +112,13 @@ def test_gradient_norms_are_autograd_s() -> None:
     stack(x).square().sum().backward()
     for handle in handles:
         handle.remove()
-    with recording(stack) as recorder:
+    with recording(stack) as recorded:
         stack(x).square().sum().backward()
-    (found,) = recorder.stacks
+    (found,) = recorded.stacks
     assert found.input.gradient_norm == pytest.approx(x.grad.norm().item() / 2, rel=1e-5)  # twice into one .grad
     ends = [sublayer.after for sublayer in found.sublayers if sublayer.place.last]
     for seen, state in zip(ends, kept, strict=True):
         assert [part.gradient_norm for part in seen] == [pytest.approx(part.grad.norm().item()) for part in state]
-
-
-def test_a_gradient_too_small_for_single_precision_squares_is_no_zero() -> None:
-    stack = small_stack("pre-ln", num_layers=2)
-    with recording(stack) as recorder:
-        (stack(torch.randn(4, 6)).sum() * 1e-30).backward()
-    norm = recorder.stacks[0].sublayers[0].after[0].gradient_norm
-    assert norm is not None
-    assert 0 < norm < 1e-25
 
 
 def test_a_growing_state_has_a_gradient_at_every_part() -> None:
@@ -143,18 +132,18 @@ def test_a_growing_state_has_a_gradient_at_every_part() -> None:
 def test_only_the_first_pass_is_recorded() -> None:
     stack = small_stack("post-ln", num_layers=2)
     first = torch.randn(3, 6)
-    with recording(stack) as recorder:
+    with recording(stack) as recorded:
         (stack(first).sum() + stack(torch.randn(3, 6)).sum()).backward()
-    (found,) = recorder.stacks
+    (found,) = recorded.stacks
     assert len(found.sublayers) == 4
     assert torch.equal(found.input.value, first)
 
 
 def test_without_a_backward_pass_there_is_no_gradient() -> None:
     stack = small_stack("b2t", num_layers=2)
-    with torch.no_grad(), recording(stack) as recorder:
+    with torch.no_grad(), recording(stack) as recorded:
         stack(torch.randn(3, 6))
-    assert recorder.stacks[0].sublayers[0].after[0].gradient_norm is None
+    assert recorded.stacks[0].sublayers[0].after[0].gradient_norm is None
 
 
 def test_no_hook_stays_behind() -> None:
@@ -166,9 +155,9 @@ def test_no_hook_stays_behind() -> None:
 def test_values_are_not_copied() -> None:
     stack = small_stack("pre-ln", num_layers=2)
     x = torch.randn(3, 6)
-    with recording(stack) as recorder:
+    with recording(stack) as recorded:
         stack(x).sum().backward()
-    assert recorder.stacks[0].input.value.data_ptr() == x.data_ptr()
+    assert recorded.stacks[0].input.value.data_ptr() == x.data_ptr()
 
 
 def test_a_shared_sublayer_and_a_mask_of_real_positions() -> None:
@@ -179,51 +168,12 @@ def test_a_shared_sublayer_and_a_mask_of_real_positions() -> None:
     shared = Masked(6)
     stack = Stack([[shared], [shared]], model_dim=6, residual="post-ln")
     mask = torch.tensor([[True, True, False]])
-    with recording(stack) as recorder:
+    with recording(stack) as recorded:
         stack(torch.randn(1, 3, 6), mask=mask).sum().backward()
-    (found,) = recorder.stacks
+    (found,) = recorded.stacks
     assert found.name == "stack"
     assert found.real is mask
     assert not torch.equal(found.sublayers[0].read.value, found.sublayers[1].read.value)
-
-
-def test_stacks_inside_somebody_s_model_are_found_by_path() -> None:
-    class Theirs(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.body = nn.ModuleDict({"deep": small_stack("sandwich-ln", num_layers=2)})
-            self.top = nn.Linear(6, 3)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.top(self.body["deep"](x))
-
-    model = Theirs()
-    found, notes = record_pass(model, lambda model: model(torch.randn(4, 6)).sum())
-    assert [stack.name for stack in found.stacks] == ["body.deep"]
-    assert not notes
-    assert [name.stack for name in found.gradients] == ["body.deep"] * 8 + [""]
-
-
-def test_matrices_by_stack_layer_and_kind() -> None:
-    model = small_model("post-ln", num_layers=(1, 2))
-    assert isinstance(model, EncoderDecoder)
-    found = record(model).gradients
-    assert [name.kind for name in found][:2] == ["embedding", "query"]
-    attention = ["query", "key", "value", "output"]
-    decoder = [name for name in found if name.stack == "decoder"]
-    assert [name.kind for name in decoder] == [*attention, *attention, "inner", "outer"] * 2
-    assert [name.layer for name in decoder] == [0] * 10 + [1] * 10
-    for name, gradient in found.items():
-        assert gradient.shape == model.get_parameter(name.path).shape
-    assert all(parameter.grad is None for parameter in model.parameters())
-
-
-def test_the_users_gradients_are_put_back() -> None:
-    model = small_model("pre-ln")
-    loss_of(model).backward()
-    before = {parameter: parameter.grad for parameter in model.parameters()}
-    record(model)
-    assert all(parameter.grad is gradient for parameter, gradient in before.items())
 
 
 def test_memory_is_within_twice_that_of_a_training_step() -> None:
@@ -238,22 +188,18 @@ def test_memory_is_within_twice_that_of_a_training_step() -> None:
         kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor
 
-    with recording(model) as recorder:
+    with recording(model) as recorded:
         with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
             loss = model(ids, ids, labels=ids).smoothed.mean()
         loss.backward()
-    looked_at = [
+    kept_too = [
         each
-        for stack in recorder.stacks
+        for stack in recorded.stacks
         for sublayer in stack.sublayers
         for each in (sublayer.read, sublayer.branch, *sublayer.before, *sublayer.after)
         if each is not None
     ]
-    looked_at += [each for stack in recorder.stacks for norm in stack.norms for each in (norm.input, norm.output)]
-    seen = {each.value.untyped_storage().data_ptr(): each.value.untyped_storage().nbytes() for each in looked_at}
+    kept_too += [each for stack in recorded.stacks for norm in stack.norms for each in (norm.input, norm.output)]
+    seen = {each.value.untyped_storage().data_ptr(): each.value.untyped_storage().nbytes() for each in kept_too}
     assert len(seen) > 20
     assert sum(seen[key] for key in seen.keys() - kept.keys()) <= sum(kept.values())
-
-
-def test_layers_are_found_for_matrices() -> None:
-    assert find_layers(small_model("b2t")).schemes == ("b2t",)

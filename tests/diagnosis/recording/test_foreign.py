@@ -11,11 +11,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from lamina.diagnosis.recording.foreign import recording
-from lamina.diagnosis.recording.matrices import kind_of
 from lamina.diagnosis.recording.passes import record_pass
 from lamina.diagnosis.recording.records import Record, StackRecord
-from lamina.diagnosis.recording.structure import find_chains, find_norms, is_norm
-from lamina.errors import UserError
 from support.foreign_models import DIM, HUGGING_FACE, IDS, hugging_face
 
 ATTENTION, CROSS, FEED_FORWARD = "self-attention", "cross-attention", "feed-forward"
@@ -209,7 +206,7 @@ class Growing(nn.Module):
         return x
 
 
-def test_chains_that_change_the_shape_or_never_run_are_left_out_with_a_note() -> None:
+def test_lists_that_change_the_shape_or_never_run_are_left_out_with_a_note() -> None:
     found, notes = record(Growing(), torch.randn(2, 5, DIM))
     assert [stack.name for stack in found.stacks] == ["layers"]
     assert any("stages: left out, its layers change the shape" in note for note in notes)
@@ -231,76 +228,6 @@ def test_repeated_attributes_are_layers_where_there_is_no_list() -> None:
     (stack,) = record(ByName(), torch.randn(2, 5, DIM))[0].stacks
     assert stack.name == "stack"
     assert stack.num_layers == 2
-
-
-def test_no_repeated_layers() -> None:
-    with pytest.raises(UserError, match=r"no repeated layers.*found 2 Linear, 1 ReLU.*nn.ModuleList"):
-        find_chains(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)))
-
-
-def test_patterns_and_lists_inside_layers() -> None:
-    experts = nn.ModuleList([nn.ModuleList([Opaque() for _ in range(8)]) for _ in range(4)])
-    (chain,) = find_chains(nn.ModuleDict({"layers": experts}))
-    assert (chain.path, len(chain.members), chain.period) == ("layers", 4, 1)
-    mixed = nn.ModuleList([nn.ModuleList([Block()]), nn.ModuleList([Opaque()])] * 1 + [nn.ModuleList([Block()])])
-    with pytest.raises(UserError, match="no repeated layers"):
-        find_chains(mixed)
-    pattern = nn.ModuleList([nn.ModuleList([kind()]) for kind in (Block, Opaque) * 3])
-    (chain,) = find_chains(pattern)
-    assert (chain.period, chain.num_layers) == (2, 3)
-
-
-def test_what_a_norm_is() -> None:
-    class Rms(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(4))
-
-    class Outer(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm = nn.LayerNorm(4)
-
-    class ScaleNorm(nn.Module): ...
-
-    class PreNorm(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm, self.fn = nn.LayerNorm(4), nn.Linear(4, 4)
-
-    assert all(map(is_norm, (nn.LayerNorm(4), nn.RMSNorm(4), Rms(), ScaleNorm())))
-    others = (nn.BatchNorm1d(4), nn.GroupNorm(2, 4), nn.PReLU(), nn.Linear(4, 4), nn.Dropout(), PreNorm(), Outer())
-    assert not any(map(is_norm, others))
-    assert [path for path, _ in find_norms(PreNorm())] == ["norm"]
-
-
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("bert.encoder.layer.0.attention.self.query.weight", "query"),
-        ("bert.encoder.layer.0.attention.output.dense.weight", "output"),
-        ("bert.encoder.layer.0.crossattention.output.dense.weight", "output"),
-        ("bert.encoder.layer.0.intermediate.dense.weight", "inner"),
-        ("bert.encoder.layer.0.output.dense.weight", "outer"),
-        ("transformer.h.0.attn.c_attn.weight", "query-key-value"),
-        ("transformer.h.0.attn.c_proj.weight", "output"),
-        ("transformer.h.0.mlp.c_fc.weight", "inner"),
-        ("transformer.h.0.mlp.c_proj.weight", "outer"),
-        ("model.layers.0.self_attn.k_proj.weight", "key"),
-        ("model.layers.0.self_attn.o_proj.weight", "output"),
-        ("model.layers.0.mlp.gate_proj.weight", "gate"),
-        ("model.layers.0.mlp.down_proj.weight", "outer"),
-        ("encoder.block.0.layer.0.SelfAttention.o.weight", "output"),
-        ("encoder.block.0.layer.1.DenseReluDense.wo.weight", "outer"),
-        ("layers.0.self_attn.in_proj_weight", "query-key-value"),
-        ("layers.0.linear2.weight", "outer"),
-        ("blocks.0.attn.proj.weight", "output"),
-        ("attn_layers.layers.0.1.to_v.weight", "value"),
-        ("model.layers.0.strange.weight", None),
-    ],
-)
-def test_kinds_of_matrices_by_name(path: str, kind: str | None) -> None:
-    assert kind_of(path) == kind
 
 
 # Other libraries'
