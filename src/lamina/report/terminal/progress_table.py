@@ -1,6 +1,6 @@
-"""One table for all runs of a comparison while it goes on: progress, loss, speed, time left, status.
+"""A table of all runs of a comparison while they train: progress, losses, speed, time left and state.
 
-It is read from the run folders alone. Where standard error is no terminal, a line for every run that ends.
+It is read from the run folders alone. Where standard error is not a terminal, every change of state is a line instead.
 """
 
 from __future__ import annotations
@@ -21,36 +21,37 @@ from rich.table import Table
 from lamina.run_folder.folder import RunFolder
 
 SECONDS_BETWEEN_LINES = 30.0
+STATES = {"failed": "[red]failed[/]", "finished": "[green]finished[/]", "waiting": "[dim]waiting[/]"}
 
 
 @dataclass
-class Glimpse:
-    """How a run stands at a moment."""
+class RunProgress:
+    """How far a run is; NaN where a number is not known."""
 
     state: str = "waiting"
     step: int = 0
     steps: int = 1
     loss: float = math.nan
-    valid: float = math.nan
-    speed: float = math.nan
-    left: float = math.nan
-    """Seconds."""
+    validation_loss: float = math.nan
+    tokens_per_second: float = math.nan
+    seconds_left: float = math.nan
 
 
 @dataclass
-class Board:
-    """Follows some runs; `look` reads the folders again."""
+class ProgressTable:
+    """Follows some runs; `update` reads their folders again."""
 
     runs: Mapping[str, tuple[Path, int]]
     """The folder and the number of steps of each run."""
     console: Console = field(default_factory=lambda: Console(stderr=True, highlight=False))
     _began: dict[str, tuple[float, int]] = field(default_factory=dict)
-    _told: dict[str, str] = field(default_factory=dict)
+    """When each run was first seen active, and at which step."""
+    _printed: dict[str, str] = field(default_factory=dict)
     _last_line: float = 0.0
     _live: Live | None = None
 
     @contextmanager
-    def shown(self) -> Iterator[Board]:
+    def shown(self) -> Iterator[ProgressTable]:
         if not self.console.is_terminal:
             yield self
             return
@@ -58,15 +59,16 @@ class Board:
             yield self
         self._live = None
 
-    def look(self, active: set[str]) -> None:
-        """Show how all stand, `active` those that a worker has."""
-        glimpses = {name: self.glimpse(name, name in active) for name in self.runs}
+    def update(self, active: set[str]) -> None:
+        """Show the progress of all runs; `active` are those that a worker trains now."""
+        progress = {name: self.read(name, name in active) for name in self.runs}
         if self._live is not None:
-            self._live.update(draw(glimpses))
+            self._live.update(draw(progress))
         else:
-            self._print(glimpses)
+            self._print(progress)
 
-    def glimpse(self, name: str, active: bool) -> Glimpse:
+    def read(self, name: str, active: bool) -> RunProgress:
+        """The progress of one run, from its folder."""
         path, steps = self.runs[name]
         folder = RunFolder(path)
         status = folder.status()
@@ -77,46 +79,44 @@ class Board:
         if active:
             state = "running"
         elif state == "running":
-            state = "waiting"  # killed before, and not yet taken up again
+            state = "waiting"  # it was killed, and is not resumed yet
         step = max(last.get("step", 0), status.step if status else 0)
-        found = Glimpse(state, step, max(steps, step, 1), *(_number(last, key) for key in ("nll", "valid_nll")))
-        found.speed = _number(last, "tokens_per_second")
+        losses = (_number(last, key) for key in ("nll", "valid_nll", "tokens_per_second"))
+        found = RunProgress(state, step, max(steps, step, 1), *losses)
         if active:
             began, first = self._began.setdefault(name, (time.monotonic(), step))
             done = step - first
-            found.left = (time.monotonic() - began) / done * (found.steps - step) if done else math.nan
+            found.seconds_left = (time.monotonic() - began) / done * (found.steps - step) if done else math.nan
         return found
 
-    def _print(self, glimpses: Mapping[str, Glimpse]) -> None:
-        """In a log: a change of state at once, the rest now and then."""
-        for name, found in glimpses.items():
-            if found.state != self._told.get(name, "waiting"):
-                self._told[name] = found.state
+    def _print(self, progress: Mapping[str, RunProgress]) -> None:
+        """In a log: a change of state at once, the steps of active runs every half minute."""
+        for name, found in progress.items():
+            if found.state != self._printed.get(name, "waiting"):
+                self._printed[name] = found.state
                 self.console.print(f"{name}: {found.state}, step {found.step:,}", soft_wrap=True)
         if time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
-            active = [f"{name} {found.step:,}/{found.steps:,}" for name, found in glimpses.items() if found.left > 0]
+            active = [
+                f"{name} {found.step:,}/{found.steps:,}" for name, found in progress.items() if found.seconds_left > 0
+            ]
             if active:
                 self.console.print("  ".join(active), soft_wrap=True)
 
 
-def draw(glimpses: Mapping[str, Glimpse]) -> Table:
+def draw(progress: Mapping[str, RunProgress]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("run", style="cyan", no_wrap=True)
     table.add_column("progress", width=20)
     for heading in ("step", "loss", "valid", "tok/s", "left"):
         table.add_column(heading, justify="right")
     table.add_column("status")
-    for name, found in glimpses.items():
-        cells = [f"{found.step:,}", *(_show(value, "{:.3f}") for value in (found.loss, found.valid))]
-        cells += [_show(found.speed, "{:,.0f}"), _show_time(found.left)]
-        table.add_row(
-            name, ProgressBar(found.steps, found.step, width=20), *cells, _STATES.get(found.state, found.state)
-        )
+    for name, found in progress.items():
+        cells = [f"{found.step:,}", *(_show(value, "{:.3f}") for value in (found.loss, found.validation_loss))]
+        cells += [_show(found.tokens_per_second, "{:,.0f}"), _show_time(found.seconds_left)]
+        bar = ProgressBar(found.steps, found.step, width=20)
+        table.add_row(name, bar, *cells, STATES.get(found.state, found.state))
     return table
-
-
-_STATES = {"failed": "[red]failed[/]", "finished": "[green]finished[/]", "waiting": "[dim]waiting[/]"}
 
 
 def _number(values: Mapping[str, Any], key: str) -> float:
