@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lamina.diagnosis.examine import examine
-from lamina.diagnosis.options import DiagnoseOptions
+from lamina.diagnosis.options import DiagnoseOptions, Thresholds
 from lamina.diagnosis.results import Diagnosis
 from lamina.diagnosis.subject import OUTPUT_DEPTHS, subject_of
-from lamina.diagnosis.thresholds import VerdictOptions
-from lamina.diagnosis.watching.observation import Look, Trouble
+from lamina.diagnosis.watching.alarms import Alarm
+from lamina.diagnosis.watching.observation import Observation
 from lamina.diagnosis.watching.watch import warn
 from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
@@ -41,8 +41,8 @@ def diagnose(
     batches: int = 4,
     depths: Sequence[int] = OUTPUT_DEPTHS,
     name: str | None = None,
-    rate: float | None = None,
-    thresholds: VerdictOptions | None = None,
+    learning_rate: float | None = None,
+    thresholds: Thresholds | None = None,
     progress: Progress = no_progress,
 ) -> DiagnosisReport:
     """Measure why a model trains, or does not.
@@ -56,13 +56,20 @@ def diagnose(
     seeds: how many models of a factory.
     depths: the numbers of layers at which the change of the output is measured, where a factory takes `num_layers`; the
         paper goes up to 100, of two sub-layers each, which takes its time.
-    rate: the highest learning rate at which Adam will train it, to hear whether that is too high.
-    thresholds: from which numbers on a verdict warns, where they are not the usual ones.
+    learning_rate: the highest learning rate at which Adam will train it, to check whether that is too high.
+    thresholds: the thresholds of the checks, where they are not the defaults.
 
     The module's weights, gradients, buffers and modes are left as they were, and so is the random state.
     """
     subject = subject_of(
-        module_or_factory, batch, loss, batches=batches, depths=depths, name=name, rate=rate, thresholds=thresholds
+        module_or_factory,
+        batch,
+        loss,
+        batches=batches,
+        depths=depths,
+        name=name,
+        learning_rate=learning_rate,
+        thresholds=thresholds,
     )
     return DiagnosisReport(examine(subject, seeds=seeds, progress=progress))
 
@@ -73,9 +80,9 @@ def watch(
     *,
     every: int = 100,
     step: int = 0,
-    history: Sequence[Look] = (),
+    history: Sequence[Observation] = (),
     options: DiagnoseOptions | None = None,
-    on_warning: Callable[[Trouble], None] = warn,
+    on_warning: Callable[[Alarm], None] = warn,
 ) -> ReportingWatch:
     """Watch a model while your own loop trains it: `with lamina.watch(model, optimiser, every=100) as watch:`.
 

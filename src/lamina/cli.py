@@ -231,7 +231,7 @@ def diagnose(
     """Measure why a model trains or does not: gradients, streams, norms; verdicts first, then a page of pictures."""
     from lamina.api import diagnose_paths
     from lamina.files.progress import progress_bar
-    from lamina.report.pages.diagnosis import save
+    from lamina.report.pages.diagnosis import save_diagnoses
     from lamina.report.pages.page import form_of
     from lamina.report.terminal.diagnosis import show_diagnoses
     from lamina.runs.diagnose import Extent, read_depths
@@ -240,7 +240,7 @@ def diagnose(
     extent = Extent(seeds, batches, tokens, checkpoint, output_depths=read_depths(depths))
     with progress_bar() as progress:
         diagnoses = diagnose_paths(what, extent, progress)
-    save(diagnoses, output)
+    save_diagnoses(diagnoses, output)
     show_diagnoses(diagnoses, output)
 
 

@@ -1,14 +1,15 @@
-"""Numbers as people read them: few digits, powers of ten as signs, durations and sizes in fitting units."""
+"""Numbers and names as text: few digits, powers of ten, durations, sizes, and text that is safe to print."""
 
 from __future__ import annotations
 
 import math
+import unicodedata
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def short(value: float, digits: int = 3) -> str:
-    """0.0123, 1,450, 4.1·10⁻⁵; what is no number says so."""
+    """A number with a few significant digits: 0.0123, 1,450, 4.1·10⁻⁵, NaN, ∞."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -29,10 +30,26 @@ def power_of_ten(exponent: int) -> str:
 
 
 def with_spread(mean: float, spread: float | None) -> str:
+    """`1.5 ± 0.25`; the mean alone where there is no standard deviation."""
     return short(mean) if spread is None else f"{short(mean)} ± {short(spread, 2)}"
 
 
+def toml_value(value: float | int | str | bool) -> str:
+    """A value as a config file has it: 3e-4, 0.1, "b2t", true. Floats have two digits."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case float() if value and math.isfinite(value) and not 1e-2 <= abs(value) < 1e4:
+            mantissa, exponent = f"{value:.1e}".split("e")
+            return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+        case _:
+            return f"{float(f'{value:.2g}'):g}" if isinstance(value, float) else str(value)
+
+
 def duration(seconds: float) -> str:
+    """`0.5 s`, `1 min 40 s`, `2 h 5 min`."""
     if seconds < 60:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{short(seconds, 2)} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -40,7 +57,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Of memory."""
+    """A number of bytes: `296 MiB`, `3.10 GiB`."""
     return f"{count / 2**30:,.2f} GiB" if count >= 2**30 else f"{count / 2**20:,.0f} MiB"
 
 
@@ -48,6 +65,12 @@ def count(number: int, noun: str) -> str:
     """`1 seed`, `3 seeds`, `2 batches`."""
     plural = noun + ("es" if noun.endswith("h") else "s")
     return f"{number:,} {noun if number == 1 else plural}"
+
+
+def printable(text: str, limit: int = 80) -> str:
+    """Text on one line, cut to `limit` characters, without control and direction characters."""
+    text = " ".join("".join(" " if unicodedata.category(sign)[0] in "CZ" else sign for sign in text).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _with_minus(text: str) -> str:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import lamina
 from lamina.api import diagnose_paths
+from lamina.diagnosis.measures import measures_that_need
 from lamina.diagnosis.results import Diagnosis
 from lamina.runs.diagnose import Extent
 from support.foreign_models import DIM, HUGGING_FACE, IDS, SIZES, hugging_face
@@ -20,24 +21,26 @@ from support.foreign_models import DIM, HUGGING_FACE, IDS, SIZES, hugging_face
 RECORDED = {"gradient-by-layer", "gradient-along-stream", "gradient-at-norms", "stream-norms", "norm-jacobian"}
 RECORDED |= {"hidden-change", "cosine-of-layers", "layer-dependency", "gradient-when-moved"}
 OF_DEPTH = {"gradient-against-depth", "output-change"}
-OF_TRAINING = {"matrix-updates", "adam-conditioning"}
+OF_TRAINING = {each.key for each in measures_that_need("history")} | {"adam-conditioning"}
+OF_OWN_STACKS = {"added-block", "gradient-by-stream"}
 JUDGED = {"vanishing", "amplification", "collapse", "overflow"}
 
 
 def check(diagnosis: Diagnosis, stacks: int, *, norms: str, depth: bool = False, unseen: int = 0) -> None:
     """Everything that makes sense is there, as finite numbers with a spread, and judged in every stack."""
-    assert {each.key for each in diagnosis.measures} == RECORDED | (OF_DEPTH if depth else set())
-    assert {each.key for each in diagnosis.skipped} == {"added-block"} | OF_TRAINING | (set() if depth else OF_DEPTH)
-    for measure in diagnosis.measures:
+    assert {each.key for each in diagnosis.measurements} == RECORDED | (OF_DEPTH if depth else set())
+    unmeasured = OF_OWN_STACKS | OF_TRAINING | (set() if depth else OF_DEPTH)
+    assert {each.key for each in diagnosis.not_measured} == unmeasured
+    for measure in diagnosis.measurements:
         for line in measure.measured:
-            seen = line.y[unseen:] if line.label.endswith(" input") else line.y
-            assert all(map(math.isfinite, seen)), (measure.key, line.label)
-            assert all(y > 0 for y in seen), (measure.key, line.label)
-            assert len(line.spread) == len(line.y), (measure.key, line.label)
+            seen = line.y[unseen:] if line.quantity == "input" else line.y
+            assert all(map(math.isfinite, seen)), (measure.key, line.identity)
+            assert all(y > 0 for y in seen), (measure.key, line.identity)
+            assert len(line.spread) == len(line.y), (measure.key, line.identity)
     assert len(diagnosis["cosine-of-layers"].grids) == len(diagnosis["layer-dependency"].grids) == stacks
-    theory = [each.label for each in diagnosis["gradient-by-layer"].theory]
-    assert [each.endswith(f" outer, {norms}-LN in theory") for each in theory] == [True] * stacks
-    kinds = [each.kind for each in diagnosis.verdicts]
+    predicted = diagnosis["gradient-by-layer"].predicted
+    assert [(each.location.matrix, each.quantity) for each in predicted] == [("outer", f"{norms}-LN")] * stacks
+    kinds = [each.check for each in diagnosis.findings]
     assert {kind: kinds.count(kind) for kind in JUDGED} == dict.fromkeys(JUDGED, stacks)
 
 
@@ -52,7 +55,7 @@ def test_torch_transformer(norm_first: bool) -> None:
     model = nn.Transformer(DIM, 2, 3, 3, 32, batch_first=True, norm_first=norm_first)
     report = lamina.diagnose(model, (x, x))
     check(report.diagnosis, stacks=2, norms=place_of(norm_first), unseen=int(norm_first))
-    inputs = [each.y for each in report["gradient-at-norms"].measured if each.label.endswith(" input")]
+    inputs = [each.y for each in report["gradient-at-norms"].select(quantity="input")]
     assert [math.isnan(first) for first, *_ in inputs] == [norm_first] * 2
 
 
@@ -87,11 +90,11 @@ def test_layers_that_are_dropped_leave_no_mean_and_say_so(seeds: int) -> None:
     shared = Dropping()
     subject, x = (lambda: shared, [torch.randn(4, 5, DIM)]) if seeds else (shared, torch.randn(4, 5, DIM))
     diagnosis = lamina.diagnose(subject, x, seeds=seeds or 1).diagnosis
-    reasons = {each.key: each.reason for each in diagnosis.skipped}
+    reasons = {each.key: each.reason for each in diagnosis.not_measured}
     assert "not the same in every pass, as when layers are dropped" in reasons["stream-norms"]
     assert "cosine-of-layers" in reasons
     if not seeds:
-        assert "gradient-by-layer" in {each.key for each in diagnosis.measures}, "where none came it is zero"
+        assert "gradient-by-layer" in {each.key for each in diagnosis.measurements}, "where none came it is zero"
     assert lamina.diagnose(Dropping().eval(), torch.randn(4, 5, DIM))["stream-norms"].measured
 
 
@@ -126,7 +129,7 @@ def test_x_transformers_with_layer_dropout() -> None:
     layers = library.Decoder(dim=DIM, depth=6, heads=2, layer_dropout=0.2)
     model = library.TransformerWrapper(num_tokens=50, max_seq_len=8, attn_layers=layers)
     diagnosis = lamina.diagnose(model, [IDS] * 4).diagnosis
-    assert "layers are dropped at random" in {each.key: each.reason for each in diagnosis.skipped}["stream-norms"]
+    assert "layers are dropped at random" in {each.key: each.reason for each in diagnosis.not_measured}["stream-norms"]
 
 
 @pytest.mark.peers

@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamina.diagnosis.batch import RANDOM_DIRECTION, split
 from lamina.diagnosis.recording.passes import record_pass
-from lamina.diagnosis.subject import Subject, as_factory, subject_of
+from lamina.diagnosis.subject import RANDOM_DIRECTION, Subject, as_factory, split, subject_of
 from lamina.errors import UserError
 from lamina.interop.hugging_face import is_model_folder, pretrained_subject
 from lamina.model.transformer import Transformer

@@ -15,6 +15,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from lamina.diagnosis.thresholds import VerdictOptions
+from lamina.diagnosis.watching.band import Band, BandOptions
+from lamina.diagnosis.watching.history import diagnose_history
+from lamina.diagnosis.watching.step_probe import StepSizes
+from lamina.diagnosis.watching.stream_probe import StreamProbe, StreamSizes
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -25,12 +30,7 @@ from lamina import UserError, residual
 from lamina.diagnosis.measures.adam_conditioning import Rule
 from lamina.diagnosis.options import DiagnoseOptions
 from lamina.diagnosis.results import Diagnosis, Verdict
-from lamina.diagnosis.thresholds import VerdictOptions
-from lamina.diagnosis.watching.band import Band, BandOptions
-from lamina.diagnosis.watching.history import diagnose_history
 from lamina.diagnosis.watching.observation import Departure, Look, Vanished, read_looks, write_looks
-from lamina.diagnosis.watching.step_probe import StepSizes
-from lamina.diagnosis.watching.stream_probe import StreamProbe, StreamSizes
 from lamina.diagnosis.watching.watch import Watch
 from lamina.model.encoder_decoder import EncoderDecoder
 from support.processes import run_in_processes

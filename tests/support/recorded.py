@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lamina.diagnosis.measures import average_all, combine
+from lamina.diagnosis.examine import average_all, combine, conclude
+from lamina.diagnosis.measures.base import Evidence, Measure
 from lamina.diagnosis.recording.passes import record_pass
-from lamina.diagnosis.recording.records import MatrixName, NormRecord, Record, Seen, StackRecord, SublayerRecord
-from lamina.diagnosis.results import Measure, Series
+from lamina.diagnosis.recording.records import MatrixName, NormRecord, Record, Recorded, StackRecord, SublayerRecord
+from lamina.diagnosis.results import Measurement, Role
 from lamina.model.feed_forward import FeedForward
 from lamina.model.stack import Stack
 from lamina.residual.base import Place
@@ -21,9 +22,25 @@ def recorded(model: nn.Module, run: Callable[[nn.Module], Tensor]) -> Record:
     return record_pass(model, run)[0]
 
 
-def mean_of(samples: Sequence[Sequence[Measure]]) -> list[Measure]:
-    """As a factory's models are put together, over seeds."""
-    return combine(average_all(samples)[0], samples)
+def take(measure: type[Measure], record: Record) -> Measurement:
+    """A measure of one record."""
+    return measure().take(Evidence(record=record))
+
+
+def mean_of(samples: Sequence[Sequence[Measurement]]) -> list[Measurement]:
+    """The means over seeds, with conclusions and spreads."""
+    return combine(average_all(samples)[0], [conclude(sample) for sample in samples])
+
+
+def line(measurement: Measurement, *, role: Role = "measured", **selected: Any) -> tuple[float, ...]:
+    """The numbers of the only series at that location: `line(found, stack="encoder", matrix="query")`."""
+    (found,) = measurement.select(role=role, **selected)
+    return found.y
+
+
+def fact(measurement: Measurement, name: str, **selected: Any) -> float:
+    (found,) = measurement.find_facts(name, **selected)
+    return found.value
 
 
 def some_loss(y: Tensor) -> Tensor:
@@ -38,8 +55,8 @@ def feed_forward_stack(residual: str, num_layers: int, dim: int, init: str = "th
     return Stack(layers, model_dim=dim, residual=residual, init=init, **options)
 
 
-class Answer(nn.Module):
-    """A branch that does not listen: the independent Gaussian one of ResiDual's theorems."""
+class IndependentBranch(nn.Module):
+    """A branch that does not depend on its input: the independent Gaussian one of ResiDual's theorems."""
 
     def __init__(self, dim: int, positions: int, deviation: float = 1.0) -> None:
         super().__init__()
@@ -49,25 +66,19 @@ class Answer(nn.Module):
         return self.value
 
 
-def line(series: Sequence[Series], label: str) -> tuple[float, ...]:
-    """The numbers of one line of a measure."""
-    (found,) = [each for each in series if each.label == label]
-    return found.y
-
-
-def seen(rows: Sequence[Sequence[float]] | Tensor, gradient: float | None = None) -> Seen:
-    return Seen(torch.as_tensor(rows, dtype=torch.float64), gradient)
+def tensor_record(rows: Sequence[Sequence[float]] | Tensor, gradient: float | None = None) -> Recorded:
+    return Recorded(torch.as_tensor(rows, dtype=torch.float64), gradient)
 
 
 def by_hand(
-    states: Sequence[Seen],
-    branches: Sequence[Seen] | None = None,
+    states: Sequence[Recorded],
+    branches: Sequence[Recorded] | None = None,
     norms: Sequence[NormRecord] = (),
     kinds: Sequence[str] | None = None,
     per_layer: int = 1,
     real: Tensor | None = None,
 ) -> Record:
-    """A stack of nobody's, from x₀, x₁, …"""
+    """The record of a stack that belongs to no model, from x₀, x₁, …"""
     sublayers = []
     for index, (before, after) in enumerate(zip(states, states[1:], strict=False)):
         at = index % per_layer
@@ -78,7 +89,7 @@ def by_hand(
 
 
 def gradients(**by_name: Tensor) -> dict[MatrixName, Tensor]:
-    """`encoder_0_query=…`: stack, layer and kind."""
+    """`encoder_0_query=…`: stack, layer from 0, and kind."""
     found = {}
     for name, gradient in by_name.items():
         stack, layer, kind = name.split("_")

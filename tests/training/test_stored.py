@@ -13,7 +13,7 @@ from lamina.cli import app
 from lamina.diagnosis.results import Diagnosis
 from lamina.diagnosis.watching.observation import read_looks
 from lamina.errors import UserError
-from lamina.report.pages.diagnosis import save
+from lamina.report.pages.diagnosis import save_diagnoses
 from lamina.runs.diagnose import Extent
 from lamina.runs.runs import read_config, train
 from support.made_diagnoses import make
@@ -57,8 +57,8 @@ def test_a_watched_run_shows_what_was_seen(tmp_path: Path) -> None:
 
 def test_stored_diagnoses_are_shown_without_measuring(tmp_path: Path) -> None:
     one, other = make("post-ln"), make("pre-ln", step=3)
-    save([one], tmp_path / "one.json")
-    save([other, one], tmp_path / "both.json")
+    save_diagnoses([one], tmp_path / "one.json")
+    save_diagnoses([other, one], tmp_path / "both.json")
     shown = diagnose_paths([str(tmp_path / "one.json")], SMALL)
     assert str(shown) == str([one]), "some numbers are none, and not equal"
     names = [each.name for each in diagnose_paths([str(tmp_path / name) for name in ("both.json", "one.json")], SMALL)]

@@ -1,107 +1,261 @@
-"""The whole examination: every measure that the subject allows, with its spread, and the verdicts."""
+"""The examination of a subject: every measure that its evidence allows, with its spread, and the checks."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from torch import nn
 
-from lamina.diagnosis.depth import measure_depth
-from lamina.diagnosis.judge import judge
-from lamina.diagnosis.measures import NotMeasurable, adam_conditioning, matrix_updates
-from lamina.diagnosis.recording.layers import find_layers
-from lamina.diagnosis.recording.passes import random_state_kept
-from lamina.diagnosis.results import Diagnosis, Measure, Skipped
-from lamina.diagnosis.sample import take_sample
-from lamina.diagnosis.spread import PARTS, Findings, over_batches, over_seeds
+from lamina.diagnosis.checks import run_checks
+from lamina.diagnosis.measures import MEASURES, all_measures, measures_that_need, take
+from lamina.diagnosis.measures.base import Evidence, Measure, ModelStructure, Need, NotMeasurable
+from lamina.diagnosis.measures.layer_gradients import ExpectedGradient
+from lamina.diagnosis.measures.reading import placements
+from lamina.diagnosis.measures.statistics import average, with_spread
+from lamina.diagnosis.recording.passes import Pass, random_state_kept, record_pass
+from lamina.diagnosis.recording.records import Record
+from lamina.diagnosis.results import Diagnosis, Measurement, NotMeasured
 from lamina.diagnosis.subject import Subject
 from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
 
-Over = Literal["seeds", "batches"]
-NEEDS_TRAINING = (
-    "it follows an optimiser at work, and needs training: lamina.watch(model, optimiser) around a loop of your own, "
-    "or diagnose.every in a config"
-)
-MOVED = 2
-"""At so many seeds weights are moved: it takes passes of its own."""
-ALONE: dict[Over, str] = {
-    "seeds": "one seed alone was looked at: numbers have no spread",
-    "batches": "one batch alone was looked at, so numbers have no spread: give a list of batches, or one whose tensors "
-    "agree on a first dimension along which it can be cut",
+SpreadOver = Literal["seeds", "batches"]
+PARTS = 8
+"""Into how many parts the batches of one model are divided at most: so many sums of gradients are kept."""
+NO_SPREAD: dict[SpreadOver, str] = {
+    "seeds": "only one seed was examined, so numbers have no spread",
+    "batches": "only one batch was examined, so numbers have no spread: give a list of batches, or a batch whose "
+    "tensors have the same first dimension, along which it can be split",
 }
 
 
-def examine(subject: Subject, *, seeds: int = 5, progress: Progress = no_progress) -> Diagnosis:
-    """Measure a factory's models at the seeds 1, 2, …, or a module on its batches; then judge.
+@dataclass(frozen=True)
+class Examined:
+    """The measurements of one model, or the means over several, and the samples that their spread comes from."""
 
-    The random state of the process is put back.
+    structure: ModelStructure
+    measurements: list[Measurement]
+    not_measured: list[NotMeasured]
+    notes: list[str]
+    samples: list[list[Measurement]]
+    scale: float = 1.0
+    """The standard deviation over the samples is multiplied by this."""
+
+
+def examine(subject: Subject, *, seeds: int = 5, progress: Progress = no_progress) -> Diagnosis:
+    """Measure a factory's models at the seeds 1, 2, …, or a module on its batches; then run the checks.
+
+    The random state of the process is restored.
     """
     if seeds < 1:
-        raise UserError(f"seeds is the number of models that a factory makes, at least 1, not {seeds}")
+        raise UserError(f"seeds is the number of models that a factory builds, at least 1, not {seeds}")
     began = time.perf_counter()
     models = seeds if subject.factory is not None else 1
+    over: SpreadOver = "seeds" if subject.factory is not None else "batches"
     with random_state_kept():
-        told = []
+        found = []
         for number in range(models):
             progress(subject.name, number, models + 1)
-            told.append(_look(subject, number + 1))
-        found = told[0] if subject.factory is None else over_seeds(told)
+            found.append(_examine_seed(subject, number + 1))
+        examined = found[0] if subject.factory is None else _over_seeds(found)
         progress(subject.name, models, models + 1)
-        against_depth, missing = measure_depth(subject, found.anatomy)
+        further, missing = _take_rest(subject, examined.structure)
     progress(subject.name, models + 1, models + 1)
-    of_training, untrained = _of_training(subject)
-    measures = [*found.measures(), *of_training, *against_depth]
-    over: Over = "seeds" if subject.factory is not None else "batches"
+    samples = [conclude(sample) for sample in examined.samples]
+    measurements = [*combine(examined.measurements, samples, examined.scale), *further]
+    measurements.sort(key=_position)
+    not_measured = _only_missing(measurements, [*examined.not_measured, *missing])
     repeats = models if subject.factory is not None else len(subject.passes)
-    notes = [*subject.notes, *found.notes, *([ALONE[over]] if repeats == 1 else [])]
+    notes = [*subject.notes, *examined.notes, *([NO_SPREAD[over]] if repeats == 1 else [])]
     return Diagnosis(
         name=subject.name,
-        model=found.anatomy.description,
-        schemes=found.anatomy.schemes,
+        model=examined.structure.description,
+        schemes=examined.structure.schemes,
+        stage=subject.stage,
         spread_over=over,
         repeats=repeats,
-        step=subject.step,
         seconds=time.perf_counter() - began,
-        verdicts=judge(
-            measures,
-            schemes=found.anatomy.schemes,
-            options=subject.thresholds,
-            samples=found.concluded_samples(),
-            scale=found.scale,
-            highest_rate=subject.rate,
+        findings=run_checks(
+            measurements,
+            not_measured,
+            schemes=examined.structure.schemes,
+            thresholds=subject.thresholds,
+            learning_rate=subject.learning_rate,
+            samples=samples,
+            scale=examined.scale,
         ),
-        measures=tuple(measures),
-        skipped=_unmeasured(measures, [*found.skipped, *untrained, *missing]),
+        measurements=tuple(measurements),
+        not_measured=not_measured,
         notes=tuple(dict.fromkeys(notes)),
     )
 
 
-def _look(subject: Subject, seed: int) -> Findings:
-    """At one model; when this returns, neither it nor its gradients are left."""
+def _examine_seed(subject: Subject, seed: int) -> Examined:
+    """Build and measure one model; neither it nor its gradients are kept."""
     model = subject.build(seed)
     torch.manual_seed(seed)  # dropout
-    if subject.factory is None:
-        return over_batches(take_sample(model, subject.passes, parts=min(len(subject.passes), PARTS)))
-    return over_batches(take_sample(model, subject.passes, moving=seed <= MOVED))
+    parts = min(len(subject.passes), PARTS) if subject.factory is None else 1
+    with_passes = [each for each in measures_that_need("model") if each.max_seeds is None or seed <= each.max_seeds]
+    return examine_model(model, subject.passes, parts=parts, with_passes=with_passes)
 
 
-def _of_training(subject: Subject) -> tuple[list[Measure], list[Skipped]]:
-    """κ of the state in which a run's optimiser was saved; what follows several steps needs training."""
-    skipped = [Skipped(key=matrix_updates.MEASURE.key, reason=NEEDS_TRAINING)]
-    reason = NEEDS_TRAINING
-    if subject.optimiser is not None and subject.model is not None:
+def examine_model(
+    model: nn.Module, passes: Sequence[Pass], *, parts: int = 1, with_passes: Sequence[Measure] = ()
+) -> Examined:
+    """Measure one model on all batches, with a jackknife over `parts` of them.
+
+    Records are large: each is reduced to its measurements before the next one is made. `with_passes` are measures that
+    run the model themselves: on every batch if the spread is over batches, else on the first.
+    """
+    gradients = ExpectedGradient(parts)
+    batches: list[_Batch] = []
+    for number, run in enumerate(passes):
+        own_passes = with_passes if parts > 1 or number == 0 else ()
+        batches.append(_examine_batch(model, run, gradients, own_passes))
+    structure = batches[0].structure
+
+    def mean(without: int | None = None) -> tuple[list[Measurement], list[NotMeasured]]:
+        """Over all batches, or without one part of them; gradients are averaged before their norm is taken."""
+        kept = [batch for number, batch in enumerate(batches) if without is None or number % parts != without]
+        means, missing = average_all([batch.measurements for batch in kept])
         try:
-            return [adam_conditioning.take(subject.optimiser, find_layers(subject.model).matrices)], skipped
-        except NotMeasurable as found:
-            reason = str(found)
-    return [], [Skipped(key=adam_conditioning.MEASURE.key, reason=reason), *skipped]
+            expected = Evidence(structure=structure, gradients=gradients.mean(without))
+        except NotMeasurable as reason:
+            of_gradients = measures_that_need("gradients")
+            return means, [*(NotMeasured(key=each.key, reason=str(reason)) for each in of_gradients), *missing]
+        measured, unmeasured = _sorted_out(take(each, expected) for each in measures_that_need("gradients"))
+        return [*measured, *means], [*unmeasured, *missing]
+
+    whole, missing = mean()
+    without_each = [mean(without=part)[0] for part in range(parts)] if parts > 1 else []
+    scale = (parts - 1) * (len(batches) / parts) ** 0.5  # of the jackknife's pseudo-values, see `statistics`
+    not_measured = [each for batch in batches for each in batch.not_measured]
+    notes = [note for batch in batches for note in batch.notes]
+    return Examined(structure, whole, [*not_measured, *missing], notes, without_each, scale)
 
 
-def _unmeasured(measures: Sequence[Measure], skipped: Sequence[Skipped]) -> tuple[Skipped, ...]:
-    """Each quantity once, and only if no sample had it."""
-    measured = {each.key for each in measures}
-    reasons = {each.key: each for each in reversed(skipped) if each.key not in measured}
+@dataclass(frozen=True)
+class _Batch:
+    """What is kept of one batch once its record is gone."""
+
+    structure: ModelStructure
+    measurements: list[Measurement]
+    not_measured: list[NotMeasured]
+    notes: list[str]
+
+
+def _examine_batch(model: nn.Module, run: Pass, gradients: ExpectedGradient, with_passes: Sequence[Measure]) -> _Batch:
+    """Record one pass and reduce the record to measurements; its gradients are added to the sums."""
+    record, notes = record_pass(model, run)
+    structure = structure_of(model, record)
+    gradients.add(record.gradients)
+    of_record = Evidence(structure=structure, record=record)
+    of_model = Evidence(structure=structure, model=model, passes=[run])
+    found = [take(each, of_record) for each in measures_that_need("record")]
+    found += [take(each, of_model) for each in with_passes]
+    return _Batch(structure, *_sorted_out(found), notes)
+
+
+def _sorted_out(found: Iterable[Measurement | NotMeasured]) -> tuple[list[Measurement], list[NotMeasured]]:
+    found = list(found)
+    measured = [each for each in found if isinstance(each, Measurement)]
+    return measured, [each for each in found if isinstance(each, NotMeasured)]
+
+
+def structure_of(model: nn.Module, record: Record) -> ModelStructure:
+    first = record.stacks[0]
+    kind = getattr(getattr(model, "options", None), "kind", None) or type(model).__name__
+    depths = "-".join(str(stack.num_layers) for stack in record.stacks)
+    schemes = tuple(dict.fromkeys(stack.own.residual.name for stack in record.stacks if stack.own is not None))
+    return ModelStructure(
+        description=", ".join([f"{depths} {kind}", f"width {first.input.value.shape[-1]}", *schemes]),
+        schemes=schemes,
+        placements=placements(record.stacks),
+        sublayers_per_layer=len(first.sublayers) // first.num_layers,
+    )
+
+
+def average_all(samples: Sequence[Sequence[Measurement]]) -> tuple[list[Measurement], list[NotMeasured]]:
+    """The mean of every measure over the samples that have it, and the measures that have no mean."""
+    means, missing = [], []
+    for key in dict.fromkeys(each.key for sample in samples for each in sample):
+        try:
+            means.append(average([each for sample in samples for each in sample if each.key == key]))
+        except NotMeasurable as reason:
+            missing.append(NotMeasured(key=key, reason=str(reason)))
+    return means, missing
+
+
+def _over_seeds(models: Sequence[Examined]) -> Examined:
+    samples = [each.measurements for each in models]
+    means, missing = average_all(samples)
+    not_measured = [each for model in models for each in model.not_measured]
+    notes = [note for model in models for note in model.notes]
+    return Examined(models[0].structure, means, [*not_measured, *missing], notes, samples)
+
+
+def conclude(measurements: Iterable[Measurement]) -> list[Measurement]:
+    """With what follows from the numbers of each, such as slopes."""
+    return [MEASURES[each.key]().conclude(each) for each in measurements]
+
+
+def combine(
+    measurements: Iterable[Measurement], samples: Sequence[Sequence[Measurement]], scale: float = 1.0
+) -> list[Measurement]:
+    """The measurements with what follows from them, and their spread over the concluded samples times `scale`."""
+    return [
+        with_spread(whole, [each for sample in samples for each in sample if each.key == whole.key], scale)
+        for whole in conclude(measurements)
+    ]
+
+
+def _take_rest(subject: Subject, structure: ModelStructure) -> tuple[list[Measurement], list[NotMeasured]]:
+    """The measures that need an optimiser or models of several depths, and those for which there is no evidence."""
+    evidence = Evidence(
+        structure=structure,
+        model=subject.model,
+        optimiser=subject.optimiser,
+        factory=subject.factory if subject.any_depth else None,
+        passes=subject.passes,
+        depths=subject.depths,
+    )
+    needs: list[Need] = [need for need in ("optimiser", "factory") if need in evidence.available]
+    measured, unmeasured = _sorted_out(take(each, evidence) for each in all_measures() if set(needs) & set(each.needs))
+    return measured, [*unmeasured, *lacking({"record", "gradients", "model", *needs})]
+
+
+def lacking(available: set[Need]) -> list[NotMeasured]:
+    """The measures for which none of the available evidence is enough."""
+    return [
+        NotMeasured(key=each.key, reason=" or ".join(dict.fromkeys(REASONS[need] for need in each.needs)))
+        for each in all_measures()
+        if not available & set(each.needs)
+    ]
+
+
+_PASSES = "it needs passes of its own: lamina.diagnose(model, batch), or lamina diagnose on a config or a run"
+_TRAINING = "it follows an optimiser in training: lamina.watch(model, optimiser), or diagnose.every in a config"
+REASONS: dict[Need, str] = {
+    "record": _PASSES,
+    "gradients": _PASSES,
+    "model": _PASSES,
+    "optimiser": _TRAINING,
+    "history": _TRAINING,
+    "factory": "it compares models of several depths and needs a config, or a factory that takes num_layers: "
+    "lamina.diagnose(lambda seed, num_layers=6: …, batch)",
+}
+
+
+def _only_missing(measured: Sequence[Measurement], missing: Sequence[NotMeasured]) -> tuple[NotMeasured, ...]:
+    """Each measure once, with its first reason, and only if no sample has it."""
+    keys = {each.key for each in measured}
+    reasons = {each.key: each for each in reversed(missing) if each.key not in keys}
     return tuple(reversed(reasons.values()))
+
+
+def _position(measurement: Measurement) -> tuple[int, str]:
+    return MEASURES[measurement.key].position, measurement.key

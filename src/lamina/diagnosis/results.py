@@ -1,144 +1,353 @@
-"""A diagnosis as plain values: what was measured, what theory says, what could not be measured, and the verdicts.
+"""A diagnosis as typed values: what was measured, what theory predicts, what was not measured, and the findings.
 
-It knows neither models nor pictures. It is what `diagnosis/*.json` of a run folder holds and what reports are drawn
-from, so that any page can be drawn again without measuring.
+These classes know neither models nor figures. `diagnosis/*.json` of a run folder holds them, and every page is drawn
+from them alone. Where a number belongs is said by fields (`Location`, `Stage`, `role`, `quantity`), never by a label:
+text is made from these fields when a page is written.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
 
-VERSION: Literal[1] = 1
+VERSION: Literal[2] = 2
+
+Role = Literal["measured", "predicted", "bound"]
+"""Measured; what a theorem predicts for this model; or a bound from a theorem."""
+Severity = Literal["failure", "warning", "fine", "not measured"]
 
 
 class Result(BaseModel):
-    """The base of all here. Infinities and NaN are results too, and survive JSON."""
+    """The base of all classes here: immutable, and infinities and NaN survive JSON."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
 
-class Series(Result):
-    """One line of a picture."""
+class Location(Result):
+    """Where in a model a number belongs. Fields that do not apply are None; numbers count from 1."""
 
-    label: str
-    """What the line is: `encoder`, `decoder`, `query` …"""
+    stack: str | None = None
+    """`encoder`, `decoder`, `stack`, or the path of a foreign module that holds repeated layers."""
+    layer: int | None = None
+    sublayer: int | None = None
+    """The number of the sub-layer in its stack."""
+    sublayer_kind: str | None = None
+    """`self-attention`, `cross-attention` or `feed-forward`."""
+    matrix: str | None = None
+    """The kind of weight matrix: `query`, `key`, `value`, `output`, `inner`, `gate`, `outer`, `embedding` …"""
+    stream: str | None = None
+    """The name of a further residual stream, such as ResiDual's `dual`; None for the first stream."""
+    module: str | None = None
+    """The path of a module or parameter in the model."""
+
+    def __str__(self) -> str:
+        """`decoder layer 3 cross-attention query`; `the model` where no field is set."""
+        numbered = [("layer", self.layer), ("sub-layer", self.sublayer)]
+        parts = [self.stack, *(f"{name} {number}" for name, number in numbered if number is not None)]
+        parts += [self.sublayer_kind, self.matrix, self.stream and f"stream {self.stream}"]
+        return " ".join(part for part in parts if part) or self.module or "the model"
+
+
+class Stage(Result):
+    """When in training the numbers were taken."""
+
+    name: Literal["start", "step", "end", "given"]
+    """Before training, after a step, after the last step, or a model as it was given, whose training is unknown."""
+    step: int | None = None
+
+    def __str__(self) -> str:
+        match self.name:
+            case "start":
+                return "at the start"
+            case "given":
+                return "as given"
+            case "end":
+                return "at the end" if self.step is None else f"at the end, step {self.step:,}"
+            case "step":
+                return f"after {self.step:,} steps"
+
+
+class Series(Result):
+    """One line of a figure."""
+
+    location: Location = Location()
+    quantity: str = ""
+    """Which of the measure's quantities the line shows, such as `gradient` or `update`; empty for the only or main one.
+    Of a prediction, what it follows from, such as `Lemma 3`."""
+    role: Role = "measured"
+    predicts: str = ""
+    """Of a prediction or bound, the quantity it is about; empty for the first quantity measured at its location."""
+    stage: Stage | None = None
+    """None where it is that of the diagnosis."""
     x: tuple[float, ...]
     y: tuple[float, ...]
-    """Means over seeds, or over batches."""
+    """Means over seeds or over batches."""
     spread: tuple[float, ...] = ()
-    """Standard deviations over the same; empty for theory. Of what is nonlinear in the batches, such as the norm of a
-    mean, those of the jackknife's pseudo-values."""
-    dashes: bool = False
-    """Drawn broken: a bound, or a prediction."""
+    """Standard deviations over seeds or batches; empty for predictions. For quantities that are not linear in the
+    batches, such as the norm of a mean, the standard deviation of the jackknife's pseudo-values."""
+
+    @property
+    def identity(self) -> tuple[Location, str, Role, Stage | None]:
+        """What the same line has in common in several samples."""
+        return self.location, self.quantity, self.role, self.stage
 
 
 class Grid(Result):
     """A matrix drawn as a map, such as the cosines between all layers."""
 
-    label: str
+    location: Location = Location()
+    quantity: str = ""
+    stage: Stage | None = None
     values: tuple[tuple[float, ...], ...]
-    """Rows from the first layer; NaN where there is nothing."""
+    """Row by row; NaN where there is no value."""
     rows: str
+    """What the rows are: `layer`."""
     columns: str
+    first_row: int = 1
+    first_column: int = 1
+    """The number of the first column; 0 where it stands for the embedding, before the first layer."""
+
+    @property
+    def identity(self) -> tuple[Location, str, Stage | None]:
+        return self.location, self.quantity, self.stage
 
 
-class Measure(Result):
-    """One quantity: its numbers, and all that a page needs to show them."""
+class Fact(Result):
+    """A single number: a slope, an R², a ratio."""
+
+    name: str
+    """`slope`, `first/last`, `R² of ln n` …; a measure lists its names in its docstring."""
+    location: Location = Location()
+    quantity: str = ""
+    stage: Stage | None = None
+    value: float
+    spread: float | None = None
+    """The standard deviation over seeds or batches, where there are several."""
+
+    @property
+    def identity(self) -> tuple[str, Location, str, Stage | None]:
+        return self.name, self.location, self.quantity, self.stage
+
+
+class Axes(Result):
+    """The axes of a measure's figure."""
+
+    x: str
+    y: str
+    log_x: bool = False
+    log_y: bool = False
+
+
+class Description(Result):
+    """What a measure is: all that a page needs to explain its numbers."""
 
     key: str
-    """The name of its file: `gradient-by-layer`."""
+    """The name of its file with `-` for `_`: `gradient-by-layer`."""
     title: str
     formula: str
-    """In plain text with Unicode signs."""
+    """Plain text with Unicode signs."""
     source: str
     """Where the papers have it: `Xiong et al. 2020, figure 3`."""
     look_for: str
-    """What to look for in the picture, in one or two sentences."""
-    x_label: str = ""
-    y_label: str = ""
-    log_x: bool = False
-    log_y: bool = False
-    measured: tuple[Series, ...] = ()
-    theory: tuple[Series, ...] = ()
+    """What to look for in the figure, in one or two sentences."""
+    axes: Axes
+
+
+class Measurement(Result):
+    """The numbers of one measure."""
+
+    about: Description
+    series: tuple[Series, ...] = ()
     grids: tuple[Grid, ...] = ()
-    facts: dict[str, float] = {}
-    """Single numbers: slopes, R², ratios."""
-    fact_spreads: dict[str, float] = {}
-    """Their standard deviations over seeds or batches, where there are several."""
+    facts: tuple[Fact, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return self.about.key
+
+    @property
+    def measured(self) -> tuple[Series, ...]:
+        return tuple(each for each in self.series if each.role == "measured")
+
+    @property
+    def predicted(self) -> tuple[Series, ...]:
+        """Predictions and bounds."""
+        return tuple(each for each in self.series if each.role != "measured")
+
+    def select(self, *, role: Role = "measured", quantity: str | None = None, **location: Any) -> list[Series]:
+        """The series of a role whose location has these values: `select(stack="decoder", matrix="outer")`."""
+        return [
+            each
+            for each in self.series
+            if each.role == role and quantity in (None, each.quantity) and _agrees(each.location, location)
+        ]
+
+    def find_facts(self, name: str, *, quantity: str | None = None, **location: Any) -> list[Fact]:
+        """The facts of that name whose location has these values."""
+        return [
+            each
+            for each in self.facts
+            if each.name == name and quantity in (None, each.quantity) and _agrees(each.location, location)
+        ]
+
+    def fact(self, name: str, *, quantity: str | None = None, **location: Any) -> float | None:
+        """The value of the only such fact; None if there is none or if there are several."""
+        found = self.find_facts(name, quantity=quantity, **location)
+        return found[0].value if len(found) == 1 else None
 
 
-class Skipped(Result):
-    """A quantity that could not be measured here."""
+def _agrees(location: Location, values: dict[str, Any]) -> bool:
+    return all(getattr(location, name) == value for name, value in values.items())
+
+
+class NotMeasured(Result):
+    """A measure that could not be taken, and why."""
 
     key: str
     reason: str
 
 
-class Verdict(Result):
-    """A plain sentence with its evidence."""
+class Setting(Result):
+    """A remedy: a key of the config with the value it should have."""
 
-    kind: Literal["vanishing", "rate", "collapse", "amplification", "conditioning", "overflow", "unstable"]
-    severity: Literal["fine", "warning", "failure"]
+    kind: Literal["setting"] = "setting"
+    key: str
+    """`schedule.learning_rate`."""
+    relation: Literal["=", "<", ">"] = "="
+    value: float | int | str | bool
+    """The value, or the bound that the relation names."""
+
+    def __str__(self) -> str:
+        number = f"{self.value:.2g}" if isinstance(self.value, float) else str(self.value)
+        return f"{self.key} {self.relation} {number}"
+
+
+class SchemeTrait(Result):
+    """A remedy: a residual scheme that avoids the fault."""
+
+    kind: Literal["scheme"] = "scheme"
+    avoids: str
+    """The fault, as in `Residual.avoids`."""
+    schemes: tuple[str, ...]
+    """The schemes that have this trait and are not in use."""
+
+    def __str__(self) -> str:
+        return f"a residual scheme that avoids it: {', '.join(self.schemes) or 'none is installed'}"
+
+
+class Action(Result):
+    """A remedy that is neither a setting nor a scheme, in words."""
+
+    kind: Literal["action"] = "action"
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Remedy = Annotated[Setting | SchemeTrait | Action, Field(discriminator="kind")]
+
+
+class Finding(Result):
+    """What a check found at one place, with its evidence."""
+
+    check: str
+    """The key of the check: `vanishing`."""
+    severity: Severity
     sentence: str
-    """What was found, with number, threshold and layer."""
-    advice: str = ""
-    """What to change; empty when all is well."""
-    value: float
+    """What was found, with number and threshold, or why nothing could be checked."""
+    location: Location = Location()
+    value: float | None = None
+    threshold: float | None = None
     spread: float | None = None
     """The standard deviation of the value over seeds or batches, where there are several."""
-    threshold: float
-    where: str = ""
-    """`decoder layer 1`; empty when it is about the whole model."""
+    remedies: tuple[Remedy, ...] = ()
+
+    @property
+    def advice(self) -> str:
+        """The remedies in one line; empty where there are none."""
+        return "; or ".join(map(str, self.remedies))
 
 
 def _encodable(text: str) -> str:
-    """A file's name may hold what UTF-8 cannot: such signs become question marks."""
+    """A file's name may hold characters that UTF-8 cannot encode: they become question marks."""
     return text.encode("utf-8", errors="replace").decode()
 
 
 class Diagnosis(Result):
-    version: Literal[1] = VERSION
+    """Everything that was measured and found of one model."""
+
+    version: Literal[2] = VERSION
     name: Annotated[str, AfterValidator(_encodable)]
-    """Of the config, run or class that was looked at."""
+    """The name of the config, run or class that was examined."""
     model: str
-    """What it is, in a line: `18-18 encoder–decoder, width 64, post-ln`."""
+    """The model in a line: `18-18 encoder-decoder, width 64, post-ln`."""
     schemes: tuple[str, ...] = ()
     """The schemes of its stacks; empty for a foreign module."""
+    stage: Stage
     spread_over: Literal["seeds", "batches", "steps"] = "seeds"
-    """`steps` where a model was watched in training: its lines run over them."""
+    """`steps` where a model was watched in training: its series run over steps."""
     repeats: Annotated[int, Field(ge=1)] = 1
     """How many seeds, batches or watched steps."""
-    step: int | None = None
-    """Of a trained model; None at the start."""
     seconds: float = 0.0
-    verdicts: tuple[Verdict, ...] = ()
-    measures: tuple[Measure, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    not_measured: tuple[NotMeasured, ...] = ()
     notes: tuple[str, ...] = ()
-    """Whatever else a reader should know: padding unseen, layers found by structure."""
+    """Anything else a reader should know: layers found by structure, a loss that was made up."""
 
-    def __getitem__(self, key: str) -> Measure:
-        for measure in self.measures:
-            if measure.key == key:
-                return measure
-        for skipped in self.skipped:
-            if skipped.key == key:
-                raise UserError(f"{key} was not measured: {skipped.reason}")
-        raise UserError(f"{key} was not measured; there are: {', '.join(each.key for each in self.measures)}")
+    def __getitem__(self, key: str) -> Measurement:
+        """The measurement of that key; one that was not taken raises a `UserError` with the reason."""
+        for measurement in self.measurements:
+            if measurement.key == key:
+                return measurement
+        for missing in self.not_measured:
+            if missing.key == key:
+                raise UserError(f"{key} was not measured: {missing.reason}")
+        raise UserError(f"{key} was not measured; there are: {', '.join(each.key for each in self.measurements)}")
 
     def write(self, file: Path) -> None:
         write_file(file, self.model_dump_json(indent=1).encode())
 
     @classmethod
     def read(cls, file: Path) -> Diagnosis:
-        try:
-            return cls.model_validate_json(file.read_bytes())
-        except (OSError, ValidationError) as error:
-            reason = getattr(error, "strerror", None) or "not a diagnosis, or one of another version"
-            raise UserError(f"{file}: {reason}; make it again with lamina diagnose") from error
+        """The diagnosis of a file that holds one."""
+        found = read_diagnoses(file)
+        if len(found) != 1:
+            raise UserError(f"{file}: holds {len(found)} diagnoses, not one")
+        return found[0]
+
+
+def read_diagnoses(file: Path) -> list[Diagnosis]:
+    """The diagnoses of a JSON file: one, or a list of several."""
+    try:
+        raw = file.read_bytes()
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}") from error
+    try:
+        found = TypeAdapter(Diagnosis | list[Diagnosis]).validate_json(raw)
+    except ValidationError as error:
+        raise UserError(f"{file}: {_explain(raw)}") from error
+    return [found] if isinstance(found, Diagnosis) else found
+
+
+def _explain(raw: bytes) -> str:
+    """Why a file could not be read as diagnoses."""
+    try:
+        content = json.loads(raw)
+        first = content[0] if isinstance(content, list) else content
+        version = first["version"]
+    except (ValueError, LookupError, TypeError):
+        return "not a diagnosis; lamina diagnose --output why.json writes one"
+    if version != VERSION:
+        return (
+            f"a diagnosis in format {version}, but this version of Lamina reads format {VERSION}: make it again with "
+            "lamina diagnose"
+        )
+    return "a damaged diagnosis; make it again with lamina diagnose"

@@ -1,57 +1,74 @@
-"""What is diagnosed: a model as it stands, seen on several batches, or a way to make one, seen at several seeds."""
+"""What is diagnosed: a model as it is, on several batches, or a function that builds one, at several seeds.
+
+A batch is what the model is called with: a tensor, a tuple (positional arguments) or a dictionary (keywords). A list
+holds several batches. A single batch is split along its first dimension, so that there is a spread.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 from math import isfinite
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lamina.diagnosis.batch import Loss, passes_over
-from lamina.diagnosis.measures.gradient_against_depth import Factory
+from lamina.diagnosis.measures.base import Factory
+from lamina.diagnosis.options import Thresholds
 from lamina.diagnosis.recording.passes import Pass, check_model, random_state_kept
-from lamina.diagnosis.thresholds import VerdictOptions
+from lamina.diagnosis.recording.structure import puts_batch_first
+from lamina.diagnosis.results import Stage
 from lamina.errors import UserError
+from lamina.model.heads import WordLosses
+
+Loss = Callable[..., Tensor]
+
+RANDOM_DIRECTION = (
+    "no loss was given and the model has none of its own: gradients are those of the mean of the output along one "
+    "fixed random direction, which shows how gradients propagate but not what training would do"
+)
 
 OUTPUT_DEPTHS = (2, 4, 8, 16)
-"""Quick. Liu et al. go up to 200 sub-layers."""
+"""Numbers of layers that are quick to measure. Liu et al. go up to 200 sub-layers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
+    """A model or a function that builds one, the passes it is measured on, and what is known of its training."""
+
     name: str
     passes: Sequence[Pass]
     model: nn.Module | None = None
-    """As it stands …"""
+    """The model; None if there is a factory."""
     factory: Factory | None = None
-    """… or made anew for every seed."""
+    """Builds a model for every seed; None if there is a model."""
     any_depth: bool = False
-    """Whether the factory can make models of other depths."""
+    """Whether the factory can build models of other depths."""
     depths: tuple[int, ...] = OUTPUT_DEPTHS
     """The numbers of layers at which the change of the output is measured."""
     optimiser: Optimizer | None = None
-    """Of a trained model, in the state in which training left it."""
-    step: int | None = None
-    rate: float | None = None
-    """The highest at which Adam is to train it, where that is known."""
-    thresholds: VerdictOptions | None = None
-    """From which numbers on a verdict warns; the defaults if None."""
+    """The optimiser of a trained model, in the state in which training left it."""
+    stage: Stage = Stage(name="start")
+    learning_rate: float | None = None
+    """The highest learning rate at which Adam will train it; None where it is unknown."""
+    thresholds: Thresholds | None = None
+    """The thresholds of the checks; None for the defaults."""
     notes: list[str] = field(default_factory=list)
-    """What a reader should know; passes may add to it."""
+    """Anything else a reader should know; passes may add to it."""
 
     def __post_init__(self) -> None:
         if len(set(self.depths)) < 2 or min(self.depths) < 1:
             raise UserError(f"depths are at least two numbers of layers, from 1 up, not {self.depths}")
-        if self.rate is not None and not (isfinite(self.rate) and self.rate > 0):
-            raise UserError(f"rate is the highest learning rate, above 0, not {self.rate}")
+        if self.learning_rate is not None and not (isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise UserError(f"learning_rate is the highest learning rate, above 0, not {self.learning_rate}")
 
     def build(self, seed: int) -> nn.Module:
-        """The model of a seed, checked; the one there is, if there is one."""
+        """The model of a seed, or the only model; refused if it cannot be measured."""
         model = self.model if self.factory is None else self.factory(seed, None)
         assert model is not None
         check_model(model)
@@ -66,12 +83,12 @@ def subject_of(
     batches: int = 4,
     depths: Sequence[int] = OUTPUT_DEPTHS,
     name: str | None = None,
-    thresholds: VerdictOptions | None = None,
-    rate: float | None = None,
+    thresholds: Thresholds | None = None,
+    learning_rate: float | None = None,
 ) -> Subject:
-    """A module, or a function of a seed (and of `num_layers`, for measures against depth) that makes one."""
+    """The subject of a module, or of a function of a seed (and of `num_layers`, for measures against depth)."""
     if batches < 1:
-        raise UserError(f"batches is the number of pieces that a batch is cut into, at least 1, not {batches}")
+        raise UserError(f"batches is the number of parts that a batch is split into, at least 1, not {batches}")
     factory, any_depth = (None, False) if isinstance(module_or_factory, nn.Module) else as_factory(module_or_factory)
     with random_state_kept():
         model = factory(1, None) if factory else module_or_factory
@@ -85,20 +102,21 @@ def subject_of(
         factory=factory,
         any_depth=any_depth,
         depths=tuple(depths),
-        rate=rate,
+        stage=Stage(name="start" if factory else "given"),
+        learning_rate=learning_rate,
         thresholds=thresholds,
         notes=notes,
     )
 
 
 def as_factory(make: object) -> tuple[Factory, bool]:
-    """A user's function as a factory, and whether it takes `num_layers`. It need not even take a seed."""
+    """A user's function as a factory, and whether it takes `num_layers`. It may take no seed."""
     if not callable(make):
         kind = type(make).__name__
-        raise UserError(f"a module, or a function that makes one from a seed, is needed, but this is a {kind}")
+        raise UserError(f"a module, or a function that builds one from a seed, is needed, but this is a {kind}")
     try:
         parameters = dict(inspect.signature(make).parameters)
-    except (TypeError, ValueError):  # a builtin does not say
+    except (TypeError, ValueError):  # a builtin has no signature
         takes_seed, depth = True, None
     else:
         depth = parameters.pop("num_layers", None)
@@ -118,3 +136,110 @@ def as_factory(make: object) -> tuple[Factory, bool]:
         return model
 
     return factory, depth is not None
+
+
+def passes_over(model: nn.Module, batch: Any, loss: Loss | None, parts: int, notes: list[str]) -> list[Pass]:
+    """One pass for each batch of a list, or for each part of a single batch; a pass may add to the notes."""
+    batches = batch if isinstance(batch, list) else split(batch, parts) if puts_batch_first(model) else [batch]
+    if not batches:
+        raise UserError("the list of batches is empty; give at least one batch")
+    return [partial(_run, batch=each, loss=loss, notes=notes) for each in batches]
+
+
+def _run(model: nn.Module, *, batch: Any, loss: Loss | None, notes: list[str]) -> Tensor:
+    _check_devices(model, batch)
+    if isinstance(batch, Mapping):
+        output = model(**batch)
+    else:
+        output = model(*batch) if isinstance(batch, tuple) else model(batch)
+    if loss is not None:
+        return _given_loss(loss, output, batch)
+    own = own_loss(output)
+    if own is None:
+        notes.append(RANDOM_DIRECTION)
+        return along_random_direction(output)
+    return own
+
+
+def _given_loss(loss: Loss, output: Any, batch: Any) -> Tensor:
+    arguments = (output, batch) if _takes_two(loss) else (output,)
+    try:
+        return loss(*arguments)
+    except TypeError as error:
+        kinds = " and ".join(type(each).__name__ for each in arguments)
+        raise UserError(
+            f"the loss cannot be called with the output and, where it takes two, the batch ({kinds}): {error}; "
+            "pick what it needs from them, as in loss=lambda output, batch: cross_entropy(output, batch['labels'])"
+        ) from error
+
+
+def own_loss(output: Any) -> Tensor | None:
+    """The loss that the model computed itself, as those of transformers and Lamina do when they get labels."""
+    if isinstance(output, WordLosses):
+        return output.smoothed.mean()
+    return output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+
+
+def along_random_direction(output: Any) -> Tensor:
+    values = output.values() if isinstance(output, Mapping) else output if isinstance(output, tuple) else (output,)
+    found = [each for each in values if isinstance(each, Tensor) and each.is_floating_point() and each.dim() >= 2]
+    if not found:
+        raise UserError(
+            f"the model returned a {type(output).__name__} without a loss and without a tensor of vectors; give "
+            "loss=…, a function of the output (and of the batch, if it takes two) that returns a single number"
+        )
+    dim = found[0].shape[-1]
+    direction = torch.randn(dim, generator=torch.Generator().manual_seed(0)) * dim**-0.5
+    return (found[0] @ direction.to(found[0])).mean()
+
+
+def split(batch: Any, parts: int) -> list[Any]:
+    """Up to `parts` parts along the first dimension, where all tensors have the same; else the batch as it is."""
+    lengths = {each.shape[0] if each.dim() else 0 for each in tensors_of(batch)}
+    if len(lengths) != 1 or (length := lengths.pop()) < 2:
+        return [batch]
+    bounds = torch.linspace(0, length, min(parts, length) + 1).long().tolist()
+    return [_cut(batch, slice(first, end)) for first, end in pairwise(bounds)]
+
+
+def tensors_of(batch: Any) -> Iterable[Tensor]:
+    values = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, tuple | list) else (batch,)
+    for each in values:
+        if isinstance(each, Tensor):
+            yield each
+        elif isinstance(each, Mapping | tuple | list):
+            yield from tensors_of(each)
+
+
+def _cut(batch: Any, rows: slice) -> Any:
+    if isinstance(batch, Tensor):
+        return batch[rows]
+    if isinstance(batch, Mapping):
+        return {name: _cut(value, rows) for name, value in batch.items()}
+    if not isinstance(batch, tuple | list):
+        return batch
+    parts = [_cut(value, rows) for value in batch]
+    return (
+        type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
+    )  # a named tuple takes its fields as arguments
+
+
+def _check_devices(model: nn.Module, batch: Any) -> None:
+    devices = {parameter.device for parameter in model.parameters()}
+    for tensor in tensors_of(batch):
+        if tensor.device not in devices and tensor.dim():
+            places = ", ".join(str(each) for each in devices)
+            raise UserError(f"the model is on {places}, but the batch on {tensor.device}; move one of them with .to(…)")
+
+
+def _takes_two(function: Loss) -> bool:
+    called = function.forward if isinstance(function, nn.Module) else function  # nn.Module.__call__ takes any arguments
+    try:
+        parameters = inspect.signature(called).parameters.values()
+    except (TypeError, ValueError):  # a builtin has no signature
+        return False
+    required = [each for each in parameters if each.default is each.empty and each.kind in _POSITIONAL]
+    return len(required) >= 2
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -17,9 +17,9 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from lamina.diagnosis.batch import passes_over
 from lamina.diagnosis.recording.layers import find_layers
-from lamina.diagnosis.subject import OUTPUT_DEPTHS, Subject
+from lamina.diagnosis.results import Stage
+from lamina.diagnosis.subject import OUTPUT_DEPTHS, Subject, passes_over
 from lamina.errors import UserError
 from lamina.interop.random_input import random_batches
 
@@ -77,7 +77,7 @@ def _with_weights(path: Path, model_class: Any, config: Any, batches: int, token
         first, count = sorted(found["missing_keys"])[0], len(found["missing_keys"])
         notes.append(f"{count} weights are not in the files and were drawn at random, such as {first}")
     passes = passes_over(model, random_batches(model, batches, tokens), None, batches, notes)
-    return Subject(path.name, passes, model=model, notes=notes)
+    return Subject(path.name, passes, model=model, stage=Stage(name="given"), notes=notes)
 
 
 class _Factory:

@@ -15,7 +15,8 @@ from torch import nn
 from torch.optim import Optimizer
 
 from lamina.diagnosis.options import DiagnoseOptions
-from lamina.diagnosis.watching.observation import Trouble, read_looks, write_looks
+from lamina.diagnosis.watching.alarms import Alarm
+from lamina.diagnosis.watching.observation import read_observations, write_observations
 from lamina.report.diagnosis_report import ReportingWatch
 from lamina.run_folder.folder import RunFolder
 
@@ -31,7 +32,7 @@ class LaminaCallback:
         every: int = 100,
         *,
         options: DiagnoseOptions | None = None,
-        on_warning: Callable[[Trouble], None] | None = None,
+        on_warning: Callable[[Alarm], None] | None = None,
     ) -> None:
         self.every, self.options, self.on_warning = every, options, on_warning
         self.watch: ReportingWatch | None = None
@@ -41,7 +42,7 @@ class LaminaCallback:
     ) -> None:
         given: dict[str, Any] = {} if self.on_warning is None else {"on_warning": self.on_warning}
         step = state.global_step
-        seen = read_looks(_folder(arguments).observations, until=step)
+        seen = read_observations(_folder(arguments).observations, until=step)
         self.watch = ReportingWatch(
             model, _bare(optimizer), every=self.every, step=step, history=seen, options=self.options, **given
         ).__enter__()
@@ -58,7 +59,7 @@ class LaminaCallback:
         if self.watch is not None and state.is_world_process_zero:
             folder = _folder(arguments)
             folder.diagnosis.mkdir(parents=True, exist_ok=True)
-            write_looks(folder.observations, self.watch.history)
+            write_observations(folder.observations, self.watch.history)
 
     def on_train_end(self, arguments: Any, state: Any, control: Any, **others: Any) -> None:
         if self.watch is None:

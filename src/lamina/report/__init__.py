@@ -1,1 +1,1 @@
-"""What people see: tables, figures, pages."""
+"""Reports of run folders and diagnoses: figures, pages, and tables on a terminal."""

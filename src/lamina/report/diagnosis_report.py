@@ -1,40 +1,41 @@
-"""A diagnosis with its page: what `lamina.diagnose` and `lamina.watch` return."""
+"""A diagnosis that can be shown: what `lamina.diagnose` and the report of `lamina.watch` return."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from lamina.diagnosis.results import Diagnosis, Measure, Verdict
+from lamina.diagnosis.results import Diagnosis, Finding, Measurement
 from lamina.diagnosis.watching.watch import Watch
-from lamina.report.pages.diagnosis import page, save
+from lamina.report.pages.diagnosis import diagnosis_page, save_diagnoses
 
 
 @dataclass(frozen=True)
 class DiagnosisReport:
-    """A diagnosis that can be shown. `print(report)` prints its Markdown."""
+    """A diagnosis that can be printed and saved. `print(report)` prints its Markdown."""
 
     diagnosis: Diagnosis
 
     @property
-    def verdicts(self) -> tuple[Verdict, ...]:
-        return self.diagnosis.verdicts
+    def findings(self) -> tuple[Finding, ...]:
+        """What the checks found, the worst first."""
+        return self.diagnosis.findings
 
-    def __getitem__(self, key: str) -> Measure:
-        """A measure by its key: `report["gradient-by-layer"]`."""
+    def __getitem__(self, key: str) -> Measurement:
+        """A measurement by its key: `report["gradient-by-layer"]`."""
         return self.diagnosis[key]
 
     def save(self, file: str | Path) -> None:
-        """Write the page: .html, .md, or .json for the numbers."""
-        save([self.diagnosis], Path(file))
+        """Write the page as .html or .md, or the numbers as .json."""
+        save_diagnoses([self.diagnosis], Path(file))
 
     def __str__(self) -> str:
-        return page([self.diagnosis], "md")
+        return diagnosis_page([self.diagnosis], "md")
 
 
 class ReportingWatch(Watch):
-    """A watch that can report what it has seen."""
+    """A watch that can report what it has observed."""
 
     def report(self, name: str = "") -> DiagnosisReport:
-        """The steps watched so far, with verdicts."""
+        """The steps watched so far, with findings."""
         return DiagnosisReport(self.diagnosis(name))

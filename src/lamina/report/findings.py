@@ -1,145 +1,129 @@
-"""The sentences that matter in a comparison, computed from its runs: who trains, why, and what to use.
-
-Everything is said of the deepest models, where the schemes differ most. "Lags" means a validation loss nearer to the
-worst scheme's than to the best one's, where the two are more than a tenth apart.
-"""
+"""Findings as pages and the terminal show them: the worst first, and what was not checked apart from them."""
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from lamina.diagnosis.judge import expects_failure
-from lamina.report.run_results import LOSS, RunStory
+from lamina.diagnosis.results import Diagnosis, Finding, Severity
+from lamina.formatting import count, printable
+from lamina.report.labels import RemedyText, check_name, conditions, distinct_names, remedy_text
+from lamina.report.tables import Table
 
-GRADIENT, SHARE = "gradient-by-layer", "outer first/last"
+SIGNS: dict[Severity, str] = {"failure": "✗", "warning": "!", "fine": "✓", "not measured": "–"}
+"""From the worst severity to what could not be judged."""
+LONGEST_TEXT = 2000
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A scheme at one depth, over its seeds."""
+class ShownFinding:
+    """A finding and its remedies as text; `of` names model and stage where a list has findings of several."""
 
-    scheme: str
-    runs: Sequence[RunStory]
-
-    @property
-    def failed(self) -> int:
-        return sum(run.state == "failed" for run in self.runs)
+    severity: Severity
+    sentence: str
+    remedies: Sequence[RemedyText]
+    of: str = ""
 
     @property
-    def finished(self) -> list[RunStory]:
-        return [run for run in self.runs if run.state == "finished"]
+    def sign(self) -> str:
+        return SIGNS[self.severity]
+
+
+@dataclass(frozen=True)
+class NotChecked:
+    """Checks that could not be made for the same reason."""
+
+    checks: tuple[str, ...]
+    reason: str
 
     @property
-    def loss(self) -> float:
-        """The mean that the table of results has; where no run finished, that of all; infinite before a validation."""
-        known = [run.metrics[LOSS] for run in self.finished or self.runs if LOSS in run.metrics]
-        return statistics.fmean(known) if known else math.inf
+    def names(self) -> str:
+        return ", ".join(self.checks)
+
+
+@dataclass(frozen=True)
+class NamedDiagnosis:
+    """A diagnosis and the name that tells it from others on the same page."""
+
+    name: str
+    diagnosis: Diagnosis
 
     @property
-    def seconds(self) -> float | None:
-        """Of the runs that finished: one that breaks off early is no quicker for it."""
-        known = [run.seconds for run in self.finished if run.seconds is not None]
-        return statistics.fmean(known) if known else None
+    def model(self) -> str:
+        return self.diagnosis.model
 
     @property
-    def gradient_share(self) -> float | None:
-        """First layer over last, in the last stack of the model, before training."""
-        shares = []
-        for run in self.runs:
-            measures = () if run.start is None else run.start.measures
-            facts = next((each.facts for each in measures if each.key == GRADIENT), {})
-            shares += [value for name, value in facts.items() if name.endswith(SHARE)][-1:]
-        return statistics.fmean(shares) if shares else None
+    def conditions(self) -> str:
+        return conditions(self.diagnosis)
 
     @property
-    def was_expected_to_fail(self) -> bool | None:
-        """By a verdict before training, at any of its seeds; None if there was no diagnosis."""
-        looked_at = [run.start for run in self.runs if run.start is not None]
-        return any(expects_failure(each.verdicts) for each in looked_at) if looked_at else None
+    def findings(self) -> list[ShownFinding]:
+        """What was judged, worst first."""
+        return shown_findings(self.diagnosis)
+
+    @property
+    def not_checked(self) -> list[NotChecked]:
+        reasons: dict[str, dict[str, None]] = {}
+        for finding in self.diagnosis.findings:
+            if finding.severity == "not measured":
+                reasons.setdefault(finding.sentence, {})[check_name(finding.check)] = None
+        return [NotChecked(tuple(checks), reason) for reason, checks in reasons.items()]
+
+    @property
+    def counts(self) -> str:
+        """`2 failures, 1 warning, 3 fine, 1 not checked`."""
+        found = Counter(finding.severity for finding in self.diagnosis.findings)
+        numbers = [count(found[each], each) for each in ("failure", "warning") if found[each]]
+        numbers += [f"{found['fine']} fine"] if found["fine"] else []
+        numbers += [f"{found['not measured']} not checked"] if found["not measured"] else []
+        return ", ".join(numbers) or "no findings"
 
 
-def findings(runs: Sequence[RunStory]) -> list[str]:
-    """At most three sentences; fewer where the runs do not tell."""
-    depth = max((run.depth for run in runs), key=_size, default="")
-    ranked = _ranked([run for run in runs if run.depth == depth])
-    if not ranked:
-        return []
-    said = [_who_trains(ranked, depth), _why(ranked), _what_to_use(ranked)]
-    return [sentence for sentence in said if sentence]
+def name_diagnoses(diagnoses: Sequence[Diagnosis]) -> list[NamedDiagnosis]:
+    """Diagnoses with printable texts, under names that differ."""
+    cleaned = [printable_diagnosis(each) for each in diagnoses]
+    return [NamedDiagnosis(name, each) for name, each in zip(distinct_names(cleaned), cleaned, strict=True)]
 
 
-def best_run(runs: Sequence[RunStory]) -> RunStory | None:
-    """The run with the lowest validation loss."""
-    ended = [run for run in runs if run.state == "finished" and LOSS in run.metrics]
-    return min(ended, key=lambda run: run.metrics[LOSS], default=None)
+def printable_diagnosis(diagnosis: Diagnosis) -> Diagnosis:
+    """The same with all texts free of characters that would hide or reorder the text around them."""
+
+    def clean(part: Any) -> Any:
+        if isinstance(part, str):
+            return printable(part, limit=LONGEST_TEXT)
+        if isinstance(part, dict):
+            return {key: clean(value) for key, value in part.items()}
+        return [clean(each) for each in part] if isinstance(part, tuple | list) else part
+
+    return Diagnosis.model_validate(clean(diagnosis.model_dump()))
 
 
-def _ranked(runs: Sequence[RunStory]) -> list[Outcome]:
-    """Best scheme first, those that fail last; without those that tell nothing yet."""
-    schemes = dict.fromkeys(run.scheme for run in runs)
-    outcomes = [Outcome(scheme, [run for run in runs if run.scheme == scheme]) for scheme in schemes]
-    telling = [each for each in outcomes if each.failed or each.loss < math.inf]
-    return sorted(telling, key=lambda each: (each.failed > 0, each.loss))
+def shown_findings(diagnosis: Diagnosis, of: str = "") -> list[ShownFinding]:
+    """The findings that judge, worst first."""
+    judged = [each for each in diagnosis.findings if each.severity != "not measured"]
+    judged.sort(key=lambda each: list(SIGNS).index(each.severity))
+    own_model = bool(diagnosis.schemes)
+    return [
+        ShownFinding(
+            each.severity, each.sentence, [remedy_text(remedy, own_model=own_model) for remedy in each.remedies], of
+        )
+        for each in judged
+    ]
 
 
-def _who_trains(ranked: Sequence[Outcome], depth: str) -> str:
-    best, worst = (extreme(each.loss for each in ranked) for extreme in (min, max))
-    lagging = (best + worst) / 2 if worst > 1.1 * best else math.inf
-    late = [each for each in ranked if each.failed or each.loss > lagging]
-    well = [each for each in ranked if each not in late]
-    if not late:
-        ends = " to ".join(f"{each.loss:.2f} ({each.scheme})" for each in (well[0], well[-1]))
-        return f"At depth {depth} all schemes train: validation losses from {ends}."
-    told = "; ".join(_state(each) for each in reversed(late))
-    if not well:
-        return f"At depth {depth} no scheme trains: {told}."
-    others = ", ".join(f"{each.scheme} {each.loss:.2f}" for each in well)
-    return f"At depth {depth} {told}. The same model, data and rate with another residual connection: {others}."
+def overview(
+    findings: Mapping[str, Sequence[Finding]], caption: str = "The worst finding of each check"
+) -> Table | None:
+    """A row for each model, a column for each check, and in it the worst severity."""
+    checks = list(dict.fromkeys(finding.check for each in findings.values() for finding in each))
+    if not checks:
+        return None
+    rows = tuple((name, *(_worst(each, check) for check in checks)) for name, each in findings.items())
+    return Table(caption, ("", *map(check_name, checks)), rows)
 
 
-def _state(outcome: Outcome) -> str:
-    what = f"{outcome.scheme} {'fails' if outcome.failed else 'lags'}"
-    if 0 < outcome.failed < len(outcome.runs):
-        what += f" in {outcome.failed} of {len(outcome.runs)} runs"
-    if outcome.loss == math.inf:
-        return f"{what} before its first validation"
-    whose = " of the others" if outcome.failed and outcome.finished else ""
-    return f"{what} (validation loss{whose} {outcome.loss:.2f})"
-
-
-def _why(ranked: Sequence[Outcome]) -> str:
-    """What the gradient looked like before training, worst scheme against best, and what the verdicts said then."""
-    kept = [(each.scheme, share) for each in ranked if (share := each.gradient_share) is not None]
-    if len(kept) < 2:
-        return ""
-    (best, high), (worst, low) = kept[0], kept[-1]
-    return (
-        f"Before the first step, the gradient of the first layer's last matrix is {low:.2g} of the last "
-        f"layer's in {worst}, and {high:.2g} in {best}; {_expectation(ranked)}."
-    )
-
-
-def _expectation(ranked: Sequence[Outcome]) -> str:
-    expected = {each.scheme: each.was_expected_to_fail for each in ranked}
-    doubtful = [scheme for scheme, fails in expected.items() if fails]
-    if not doubtful:
-        return "no verdict expected a failure"
-    others = ", and no other" if False in expected.values() and None not in expected.values() else ""
-    return f"the verdicts expected {', '.join(doubtful)} to fail{others}"
-
-
-def _what_to_use(ranked: Sequence[Outcome]) -> str:
-    finished = [each for each in ranked if each.finished]
-    if not finished:
-        return ""
-    best = finished[0]
-    fastest = min((each.seconds for each in finished if each.seconds), default=None)
-    cost = f", at {best.seconds / fastest:.2f} times the time of the fastest" if best.seconds and fastest else ""
-    return f"Best here: {best.scheme}, validation loss {best.loss:.2f}{cost}."
-
-
-def _size(depth: str) -> int:
-    return sum(int(part) for part in depth.split("-"))
+def _worst(findings: Sequence[Finding], check: str) -> str:
+    found = {finding.severity for finding in findings if finding.check == check}
+    return next((f"{sign} {severity}" for severity, sign in SIGNS.items() if severity in found), "")

@@ -1,4 +1,4 @@
-"""What run folders tell: everything that a report of several runs is drawn from."""
+"""The results of runs, read from their folders: all that a report of several runs is made from."""
 
 from __future__ import annotations
 
@@ -17,87 +17,86 @@ from lamina.tasks import TASKS
 from lamina.tasks.base import SampleOutput
 from lamina.training.config import RunConfig
 
-LOSS = "validation loss"
-"""As a curve, and as a number where it was lowest."""
-CURVES = {LOSS: "valid_nll", "training loss": "nll"}
-
 
 @dataclass(frozen=True)
-class RunStory:
-    """All that a comparison tells of one run."""
+class RunResult:
+    """What a comparison shows of one run."""
 
     name: str
-    scheme: str
-    """`b2t`, or `post-ln/pre-ln` where encoder and decoder differ."""
-    depth: str
-    """`18-18`, or `12` for a single stack."""
+    schemes: tuple[str, ...]
+    """The schemes of its stacks; one where they are the same."""
+    layers: tuple[int, ...]
+    """The number of layers of each stack."""
     seed: int
     state: str
-    """`finished`, `failed`, `running` …"""
+    """`finished`, `failed`, `running` or `stopped`."""
     reason: str = ""
-    """Why it failed."""
-    curves: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
-    """By name, such as `training loss`: steps and values."""
+    """Why it failed or stopped."""
+    training_loss: Sequence[tuple[float, float]] = ()
+    """Steps and losses."""
+    validation_loss: Sequence[tuple[float, float]] = ()
+    """Steps and losses."""
+    best_loss: float | None = None
+    """The lowest validation loss."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """The task's own, at the end, and the lowest validation loss."""
+    """The task's own metric at the end, where that is not the loss."""
     seconds: float | None = None
     memory: float | None = None
-    """The most that was in use, in bytes."""
+    """The largest resident memory, in bytes."""
     start: Diagnosis | None = None
+    """The diagnosis before training."""
     end: Diagnosis | None = None
+    """The diagnosis of the last checkpoint that was diagnosed."""
     samples: Sequence[SampleOutput] = ()
+    """Those of the last validation."""
 
 
-def read_stories(paths: Sequence[Path]) -> list[RunStory]:
-    """The stories of some runs of one task."""
-    stories, tasks = [], dict[str, Path]()
+def read_run_results(paths: Sequence[Path]) -> list[RunResult]:
+    """The results of some runs, all of one task."""
+    results, tasks = [], dict[str, Path]()
     for path in paths:
-        summarise_run(path)  # says what is wrong with a folder that is no run
+        summarise_run(path)  # a folder that is no run is refused with the reason
         config = read_config(path, [])
         tasks.setdefault(config.task, path)
-        stories.append(read_story(path, config))
+        results.append(_read_result(path, config))
     if len(tasks) > 1:
         (first, one), (second, other), *_ = tasks.items()
         raise UserError(f"{one} is a run of {first}, {other} of {second}: a report shows runs of one task")
-    return stories
+    return results
 
 
-def read_story(path: Path, config: RunConfig) -> RunStory:
-    summary = summarise_run(path)
-    lines = list(RunFolder(path).metrics.read())
-    chosen = config.chosen_model()
-    seconds, memory = RunFolder(path).cost()
-    return RunStory(
+def _read_result(path: Path, config: RunConfig) -> RunResult:
+    summary, folder = summarise_run(path), RunFolder(path)
+    lines = list(folder.metrics.read())
+    seconds, memory = folder.cost()
+    metric = TASKS[config.task].metric
+    return RunResult(
         name=path.name,
-        scheme="/".join(dict.fromkeys(_as_pair(chosen.get("residual", residual.DEFAULT)))),
-        depth=_depth(config),
+        schemes=tuple(dict.fromkeys(_as_pair(config.chosen_model().get("residual", residual.DEFAULT)))),
+        layers=_layers(config),
         seed=config.seed,
         state=summary.state,
         reason=summary.reason,
-        curves={
-            name: [(line["step"], line[key]) for line in lines if line.get(key) is not None]
-            for name, key in CURVES.items()
-        },
-        metrics=_metrics(config, summary.final, summary.best_nll),
+        training_loss=_curve(lines, "nll"),
+        validation_loss=_curve(lines, "valid_nll"),
+        best_loss=summary.best_nll,
+        metrics={metric: summary.final[metric]} if metric in summary.final and metric != "nll" else {},
         seconds=seconds or None,
         memory=memory or None,
-        start=_read_diagnosis(RunFolder(path).start_diagnosis),
-        end=_read_diagnosis(RunFolder(path).last_step_diagnosis()),
-        samples=RunFolder(path).samples.last(),
+        start=_read_diagnosis(folder.start_diagnosis),
+        end=_read_diagnosis(folder.last_step_diagnosis()),
+        samples=folder.samples.last(),
     )
 
 
-def _metrics(config: RunConfig, final: Mapping[str, float], best_nll: float | None) -> dict[str, float]:
-    """The task's own number at the end, unless that is the loss; then the loss."""
-    metric = TASKS[config.task].metric
-    found = {metric: final[metric]} if metric in final and metric != "nll" else {}
-    return found | ({LOSS: best_nll} if best_nll is not None else {})
+def _curve(lines: Sequence[Mapping[str, Any]], key: str) -> list[tuple[float, float]]:
+    return [(line["step"], line[key]) for line in lines if line.get(key) is not None]
 
 
-def _depth(config: RunConfig) -> str:
+def _layers(config: RunConfig) -> tuple[int, ...]:
     """A task with a source and a target has a model with an encoder and a decoder."""
-    first, second = _as_pair(config.chosen_model().get("num_layers", ModelOptions.model_fields["num_layers"].default))
-    return f"{first}-{second}" if "source" in TASKS[config.task].fields else str(first)
+    layers = _as_pair(config.chosen_model().get("num_layers", ModelOptions.model_fields["num_layers"].default))
+    return layers if "source" in TASKS[config.task].fields else layers[:1]
 
 
 def _as_pair(value: Any) -> tuple[Any, Any]:

@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from lamina.diagnosis.examine import examine
 from lamina.diagnosis.recording.passes import random_state_kept
-from lamina.diagnosis.results import Diagnosis
+from lamina.diagnosis.results import Diagnosis, Stage
 from lamina.diagnosis.subject import OUTPUT_DEPTHS, Subject
 from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
@@ -62,7 +62,7 @@ def diagnose_run_or_config(
     for subject in subjects_of(path, changes, extent):
         diagnosis = examine(subject, seeds=extent.seeds, progress=progress)
         if path.is_dir():
-            folder, step = RunFolder(path), diagnosis.step
+            folder, step = RunFolder(path), diagnosis.stage.step
             diagnosis.write(folder.start_diagnosis if step is None else folder.step_diagnosis(step))
         yield diagnosis
     yield from stored_diagnoses(path)
@@ -124,8 +124,8 @@ def _start(name: str, config: RunConfig, folder: RunFolder, extent: Extent) -> S
         factory=factory,
         any_depth=extent.depths,
         depths=extent.output_depths,
-        rate=None if config.optimiser.name == "sgd" else config.schedule.learning_rate,
-        thresholds=config.diagnose.verdicts,
+        learning_rate=None if config.optimiser.name == "sgd" else config.schedule.learning_rate,
+        thresholds=config.diagnose.thresholds,
     )
 
 
@@ -140,8 +140,8 @@ def _trained(folder: RunFolder, saved: Path, extent: Extent) -> Subject:
         _passes(task, inputs),
         model=model,
         optimiser=None if averaged else _optimiser(config, task, model, checkpoint.load(saved)),
-        step=step_of(saved),
-        thresholds=config.diagnose.verdicts,
+        stage=Stage(name="step", step=step_of(saved)),
+        thresholds=config.diagnose.thresholds,
     )
 
 

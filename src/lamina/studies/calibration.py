@@ -18,7 +18,7 @@ from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.diagnosis.results import Diagnosis
 from lamina.files.atomic import write_file
-from lamina.report.run_results import read_stories
+from lamina.report.run_results import read_run_results
 from lamina.studies.calibration_score import Cell, Outcome, calibrate
 from lamina.studies.cells import make_cells
 from lamina.studies.compare import compare
@@ -56,13 +56,13 @@ def run_grid(
         words = [*CHANGES, *lengths, f"schedule.learning_rate={rate}"]
         cells = make_cells(config, words, SCHEMES, [str(depth) for depth in DEPTHS], seeds)
         paths = compare(cells, folder / f"rate-{rate:g}")
-        for cell, story in zip(cells, read_stories(list(paths.values())), strict=True):
+        for cell, result in zip(cells, read_run_results(list(paths.values())), strict=True):
             assert isinstance(cell.depth, int)
-            assert story.start is not None
+            assert result.start is not None
             key = Cell(cell.scheme, cell.depth, rate, cell.seed)
-            losses = [loss for _, loss in story.curves["validation loss"]]
-            outcomes[key] = Outcome(story.state, story.reason, losses[-1] if losses else None, unigram)
-            diagnoses[key] = story.start
+            losses = [loss for _, loss in result.validation_loss]
+            outcomes[key] = Outcome(result.state, result.reason, losses[-1] if losses else None, unigram)
+            diagnoses[key] = result.start
     return outcomes, diagnoses
 
 

@@ -17,9 +17,11 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
-from lamina.diagnosis.judge import judge
-from lamina.diagnosis.results import Diagnosis, Verdict
-from lamina.diagnosis.thresholds import VerdictOptions
+from lamina.diagnosis.checks import run_checks
+from lamina.diagnosis.checks.amplification import Amplification
+from lamina.diagnosis.checks.learning_rate import LearningRate
+from lamina.diagnosis.checks.vanishing import Vanishing
+from lamina.diagnosis.results import Diagnosis, Finding
 
 LEARNT = 0.1
 """Nats below the unigram model that the best run of a depth and rate must have reached."""
@@ -121,8 +123,8 @@ class Signs(NamedTuple):
 
 def library() -> Signs:
     """The thresholds as they are."""
-    options = VerdictOptions()
-    return Signs(options.vanishing_failure, options.amplification_failure, options.reach_failure)
+    checks = Vanishing, Amplification, LearningRate
+    return Signs(*(check.Thresholds().failure for check in checks))
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ class Calibration:
 
 def calibrate(outcomes: Mapping[Cell, Outcome], diagnoses: Mapping[Cell, Diagnosis]) -> Calibration:
     failed = failures(outcomes)
-    seen = {cell: worst(judge(diagnoses[cell].measures, highest_rate=cell.rate)) for cell in failed}
+    seen = {cell: worst(run_checks(diagnoses[cell].measurements, learning_rate=cell.rate)) for cell in failed}
     halves = [[cell for cell in failed if cell.half == half] for half in (0, 1)]
     chosen = choose(seen, failed, halves[0])
     expected, by_library = expect(seen, chosen), expect(seen, library())
@@ -188,14 +190,15 @@ def calibrate(outcomes: Mapping[Cell, Outcome], diagnoses: Mapping[Cell, Diagnos
     )
 
 
-def worst(verdicts: Sequence[Verdict]) -> Signs:
-    def values(kind: str) -> list[float]:
-        return [verdict.value for verdict in verdicts if verdict.kind == kind and not math.isnan(verdict.value)]
+def worst(findings: Sequence[Finding]) -> Signs:
+    def values(check: str) -> list[float]:
+        found = [each.value for each in findings if each.check == check and each.value is not None]
+        return [value for value in found if not math.isnan(value)]
 
     return Signs(
         vanishing=min(values("vanishing"), default=math.inf),
         amplification=max(values("amplification"), default=0.0),
-        reach=min(values("rate"), default=math.inf),
+        reach=min(values("learning-rate"), default=math.inf),
     )
 
 

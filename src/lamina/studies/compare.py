@@ -26,7 +26,7 @@ from lamina.data.store import Store
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
 from lamina.model.transformer import Transformer
-from lamina.report.terminal.board import Board
+from lamina.report.terminal.progress_table import ProgressTable
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.runs import open_store, plan_run
 from lamina.studies.cells import Cell
@@ -68,10 +68,10 @@ def compare(cells: Sequence[Cell], folder: Path, sharing: Sharing | None = None)
         for cell in cells
         if not is_done(paths[cell.name], cell.config)
     ]
-    board = Board({cell.name: (paths[cell.name], cell.config.train.steps) for cell in cells})
+    table = ProgressTable({cell.name: (paths[cell.name], cell.config.train.steps) for cell in cells})
     try:
-        with board.shown():
-            codes = run_jobs(jobs, sharing.workers, board.look)
+        with table.shown():
+            codes = run_jobs(jobs, sharing.workers, table.update)
     except KeyboardInterrupt:
         console.print(f"Interrupted. What is done is kept in {folder}: the same command goes on from there.")
         raise

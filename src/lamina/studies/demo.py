@@ -18,8 +18,9 @@ from lamina.data.sources import source_options
 from lamina.data.synthetic import translation_pairs
 from lamina.files.atomic import write_file
 from lamina.files.progress import progress_bar
-from lamina.report.findings import best_run
-from lamina.report.run_results import RunStory
+from lamina.report.conclusions import best_run
+from lamina.report.labels import scheme_name
+from lamina.report.run_results import RunResult
 from lamina.studies.cells import make_cells
 from lamina.studies.summary import compare_and_summarise
 
@@ -66,22 +67,22 @@ def run_demo(folder: Path, steps: int = STEPS) -> Path:
     config = folder / "demo.toml"
     write_file(config, CONFIG.format(store=folder / "data", steps=steps).encode())
     cells, page = make_cells(config, [], SCHEMES), folder / "report.html"
-    stories = compare_and_summarise(cells, folder / "runs", page, "Five residual schemes, twelve layers deep")
-    best = best_run(stories)
+    results = compare_and_summarise(cells, folder / "runs", page, "Five residual schemes, twelve layers deep")
+    best = best_run(results)
     if best is not None:
         _translate(best, folder / "runs" / best.name, console)
     console.print(f"\nThe report: [bold]{escape(str(page))}[/]  ({time.perf_counter() - began:.0f} s)")
     return page
 
 
-def _translate(best: RunStory, path: Path, console: Console) -> None:
+def _translate(best: RunResult, path: Path, console: Console) -> None:
     """A few sentences that training has not seen, by the best model."""
     from lamina.runs.run import load
 
     run = load(path)
     source, target = zip(*translation_pairs("test", SHOWN, seed=UNSEEN, short=True), strict=True)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("sentence", f"as {best.scheme} translates it", "as it should be"):
+    for heading in ("sentence", f"as {scheme_name(best.schemes)} translates it", "as it should be"):
         table.add_column(heading)
     for row in zip(source, run.generate(source), target, strict=True):
         table.add_row(*map(escape, row))

@@ -41,7 +41,7 @@ def fingerprint(config: RunConfig, store: Store) -> dict[str, str]:
 
 def diagnosis_fingerprint(config: RunConfig) -> str:
     """Of what its diagnoses depend on besides."""
-    return _hash(*_hashes(_sources(DIAGNOSING)), config.diagnose.verdicts.model_dump_json())
+    return _hash(*_hashes(_sources(DIAGNOSING)), config.diagnose.thresholds.model_dump_json())
 
 
 def code_files(config: RunConfig) -> set[Path]:

@@ -8,11 +8,11 @@ from pathlib import Path
 from rich.console import Console
 
 from lamina.errors import UserError
-from lamina.report.figures.picture import PICTURES
-from lamina.report.findings import findings
+from lamina.report.conclusions import draw_conclusions
+from lamina.report.figures.curves import PICTURES
 from lamina.report.pages.comparison import save_comparison
 from lamina.report.pages.page import form_of
-from lamina.report.run_results import RunStory, read_stories
+from lamina.report.run_results import RunResult, read_run_results
 from lamina.report.terminal.runs import show_comparison
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.runs import summarise_run
@@ -27,7 +27,7 @@ def report_file(name: str | Path) -> Path:
     return file
 
 
-def compare_and_summarise(cells: Sequence[Cell], folder: Path, file: Path, title: str = "") -> list[RunStory]:
+def compare_and_summarise(cells: Sequence[Cell], folder: Path, file: Path, title: str = "") -> list[RunResult]:
     """Train what is not trained yet, and report it; if runs break off, the others all the same."""
     try:
         return summarise(list(compare(cells, folder).values()), file, title)
@@ -38,19 +38,19 @@ def compare_and_summarise(cells: Sequence[Cell], folder: Path, file: Path, title
         raise UserError(f"{broken}\nThe report of the other runs: {file}") from broken
 
 
-def summarise(runs: Sequence[str | Path], file: Path, title: str = "") -> list[RunStory]:
+def summarise(runs: Sequence[str | Path], file: Path, title: str = "") -> list[RunResult]:
     """Write the page, or a picture, and say on the terminal what it says first."""
     paths = run_folders(runs)
-    stories = read_stories(paths)
-    sentences = findings(stories)
-    save_comparison(stories, file, sentences, title or "Residual schemes compared")
+    results = read_run_results(paths)
+    conclusions = draw_conclusions(results)
+    save_comparison(results, file, conclusions, title or "Residual schemes compared")
     show_comparison([summarise_run(path) for path in paths])
     console = Console(highlight=False, soft_wrap=True, markup=False)
-    for sentence in sentences:
+    for sentence in conclusions:
         console.print(f"\n{sentence}")
     if left := [str(run) for run in runs if Path(run) not in paths]:
         console.print(f"\nLeft out, as files or as runs that were replaced: {', '.join(left)}")
-    return stories
+    return results
 
 
 def run_folders(given: Sequence[str | Path]) -> list[Path]:

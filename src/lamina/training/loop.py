@@ -18,7 +18,7 @@ import torch
 
 from lamina.data.ahead import ReadAhead
 from lamina.data.store import Store
-from lamina.diagnosis.watching.observation import read_looks, write_looks
+from lamina.diagnosis.watching.observation import read_observations, write_observations
 from lamina.diagnosis.watching.watch import Watch
 from lamina.files.atomic import write_file
 from lamina.model.transformer import Transformer
@@ -105,7 +105,7 @@ class Training:
             self.optimiser,
             every=every,
             step=self.step,
-            history=read_looks(folder.observations, until=self.step) if every else (),
+            history=read_observations(folder.observations, until=self.step) if every else (),
             options=config.diagnose,
             on_warning=lambda trouble: display.note(str(trouble)),
         )
@@ -266,7 +266,7 @@ class Training:
             "scaler": self.scaler.state_dict(),
         }
         if self.watch.history and self.world.is_first:
-            write_looks(self.folder.observations, self.watch.history)
+            write_observations(self.folder.observations, self.watch.history)
         snapshot = Snapshot.take(self.model, self.optimiser, counters)
         keep, best_step = self.config.train.keep, self.best.step
         checkpoint.save(self.folder.checkpoints, snapshot, best_step=best_step, keep=keep, world=self.world)

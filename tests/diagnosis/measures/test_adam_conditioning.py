@@ -6,25 +6,25 @@ import pytest
 import torch
 from torch import Tensor
 
-from lamina.diagnosis.measures import NotMeasurable
-from lamina.diagnosis.measures.adam_conditioning import Rule, sensitivity, simulate, take
+from lamina.diagnosis.measures.adam_conditioning import AdamConditioning, AdamRule, sensitivity
+from lamina.diagnosis.measures.base import NotMeasurable
 from lamina.diagnosis.recording.layers import find_layers
-from support.recorded import feed_forward_stack, line, some_loss
+from support.recorded import fact, feed_forward_stack, line, some_loss
 
 
-def update(rule: Rule, gradient: Tensor, first: Tensor, second: Tensor, step: int) -> Tensor:
+def update(rule: AdamRule, gradient: Tensor, first: Tensor, second: Tensor, step: int) -> Tensor:
     """Adam as its authors print it."""
     one, two = rule.betas
     first = one * first + (1 - one) * gradient
     second = two * second + (1 - two) * gradient**2
-    return rule.rate * (first / (1 - one**step)) / ((second / (1 - two**step)).sqrt() + rule.eps)
+    return rule.learning_rate * (first / (1 - one**step)) / ((second / (1 - two**step)).sqrt() + rule.eps)
 
 
 @pytest.mark.parametrize("size", [1e-9, 1e-7, 1e-6, 1.0])
 @pytest.mark.parametrize("step", [1, 2, 20])
 def test_the_sign_is_a_minus(size: float, step: int, float64: None) -> None:
     """The derivative of the update, against autograd."""
-    rule = Rule()
+    rule = AdamRule()
     gradient, first = size * torch.randn(2, 50)
     second = size**2 * torch.rand(50) * (step > 1)
     first = first * (step > 1)
@@ -34,21 +34,36 @@ def test_the_sign_is_a_minus(size: float, step: int, float64: None) -> None:
     assert torch.allclose(found, jacobian.diag(), rtol=1e-6, atol=0)
 
 
+DEVIATIONS = (0.0, 1e-8, 2e-8, 5e-8, 1e-7)
+
+
+def simulate(rule: AdamRule, deviation: float, dim: int = 1024, steps: int = 20, seed: int = 0) -> list[float]:
+    """κ of the updates that gradients drawn from N(0, σ²) make, as in figure 3."""
+    generator = torch.Generator().manual_seed(seed)
+    first, second = torch.zeros(2, dim, dtype=torch.float64)
+    found = []
+    for step in range(1, steps + 1):
+        gradient = deviation * torch.randn(dim, generator=generator, dtype=torch.float64)
+        first, second = rule.moments(gradient, first, second)
+        found.append(rule.sensitivity(gradient, first, second, step).norm().item())
+    return found
+
+
 def test_the_papers_numbers() -> None:
-    measure = simulate()
-    still = line(measure.measured, "σ = 0")
-    assert still[0] == pytest.approx(3200, abs=1)
-    assert still == pytest.approx(line(measure.theory, "without gradient"))
-    assert all(series.y[-1] > 300 for series in measure.measured)
+    found = {deviation: simulate(AdamRule(), deviation) for deviation in DEVIATIONS}
+    without_gradient = [0.1 * 3200 / (1 - 0.9**step) for step in range(1, 21)]
+    assert found[0.0][0] == pytest.approx(3200, abs=1)
+    assert found[0.0] == pytest.approx(without_gradient)
+    assert all(kappas[-1] > 300 for kappas in found.values())
     for step in range(20):
-        kappas = [series.y[step] for series in measure.measured]
+        kappas = [found[deviation][step] for deviation in DEVIATIONS]
         assert kappas == sorted(kappas, reverse=True)
-    assert line(simulate(Rule(rate=1e-4 / 4000)).measured, "σ = 0")[0] == pytest.approx(0.8)
+    assert simulate(AdamRule(learning_rate=1e-4 / 4000), 0.0)[0] == pytest.approx(0.8)
 
 
 def test_kappa_within_two_percent_and_three_standard_errors() -> None:
     """3200 is the limit of no gradient. At the first step u = α·g/(|g| + ε), so that ∂u/∂g = α/ε · (1 + |g|/ε)⁻²."""
-    found = [line(simulate(steps=1, deviations=(1e-9,), seed=seed).measured, "σ = 1e-09")[0] for seed in range(32)]
+    found = [simulate(AdamRule(), 1e-9, steps=1, seed=seed)[0] for seed in range(32)]
     assert fmean(found) == pytest.approx(3200, rel=0.02)
     evenly = (torch.arange(100_000, dtype=torch.float64) + 0.5) / 100_000
     sizes = 1e-3 * torch.special.ndtri(evenly).abs()  # |g|/ε
@@ -59,8 +74,8 @@ def test_kappa_within_two_percent_and_three_standard_errors() -> None:
 @pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW])
 def test_condition_of_a_real_optimiser(kind: type[torch.optim.Adam], float64: None) -> None:
     stack, x = feed_forward_stack("post-ln", 2, 8), torch.randn(5, 8)
-    rule = Rule(rate=3e-3, eps=1e-4)
-    optimiser = kind(stack.parameters(), lr=rule.rate, betas=rule.betas, eps=rule.eps, weight_decay=0.0)
+    rule = AdamRule(learning_rate=3e-3, eps=1e-4)
+    optimiser = kind(stack.parameters(), lr=rule.learning_rate, betas=rule.betas, eps=rule.eps, weight_decay=0.0)
     weight = stack.entries[0].matrices[0].weight
     first, second = torch.zeros(2, 8, 8)
     for step in (1, 2, 3):
@@ -74,11 +89,12 @@ def test_condition_of_a_real_optimiser(kind: type[torch.optim.Adam], float64: No
     group = optimiser.param_groups[0]
     assert torch.allclose(sensitivity(optimiser, group, matrix), derivative, rtol=1e-6)
     each = [sensitivity(optimiser, group, matrix) for matrix in find_layers(stack).matrices]
-    measure = take(optimiser, find_layers(stack).matrices)
-    assert measure.facts["κ"] == pytest.approx(torch.cat([one.flatten() for one in each]).norm().item())
-    assert measure.facts["operator norm"] == max(one.abs().max().item() for one in each)
-    assert (measure.facts["rate"], measure.facts["eps"]) == (rule.rate, rule.eps)
-    assert line(measure.theory, "stack without gradient") == pytest.approx([(128**0.5) * rule.rate / rule.eps] * 2)
+    found = AdamConditioning().of(optimiser, find_layers(stack).matrices)
+    assert fact(found, "κ") == pytest.approx(torch.cat([one.flatten() for one in each]).norm().item())
+    assert fact(found, "operator norm") == max(one.abs().max().item() for one in each)
+    assert (fact(found, "learning rate"), fact(found, "ε")) == (rule.learning_rate, rule.eps)
+    expected = [(128**0.5) * rule.learning_rate / rule.eps] * 2
+    assert line(found, role="predicted", quantity="without gradient", stack="stack") == pytest.approx(expected)
     optimiser.zero_grad()
     zero = torch.zeros(8, 8)
     assert torch.allclose(sensitivity(optimiser, group, matrix), _derivative(rule, zero, first, second, 4), rtol=1e-6)
@@ -86,8 +102,10 @@ def test_condition_of_a_real_optimiser(kind: type[torch.optim.Adam], float64: No
 
 def test_decay_that_is_not_decoupled_is_part_of_the_gradient(float64: None) -> None:
     stack, x = feed_forward_stack("post-ln", 1, 8), torch.randn(5, 8)
-    rule = Rule(rate=1e-8, eps=1e-4)  # so slow that the weights after the step are those before it
-    optimiser = torch.optim.Adam(stack.parameters(), lr=rule.rate, betas=rule.betas, eps=rule.eps, weight_decay=0.5)
+    rule = AdamRule(learning_rate=1e-8, eps=1e-4)  # so slow that the weights after the step are those before it
+    optimiser = torch.optim.Adam(
+        stack.parameters(), lr=rule.learning_rate, betas=rule.betas, eps=rule.eps, weight_decay=0.5
+    )
     weight = stack.entries[0].matrices[0].weight
     some_loss(stack(x)).backward()
     gradient = (weight.grad + 0.5 * weight).detach()
@@ -106,10 +124,10 @@ def test_other_optimisers_are_not_measured() -> None:
     ):
         optimiser.step()
         with pytest.raises(NotMeasurable, match="not Adam"):
-            take(optimiser, find_layers(stack).matrices)
+            AdamConditioning().of(optimiser, find_layers(stack).matrices)
 
 
-def _derivative(rule: Rule, gradient: Tensor, first: Tensor, second: Tensor, step: int) -> Tensor:
+def _derivative(rule: AdamRule, gradient: Tensor, first: Tensor, second: Tensor, step: int) -> Tensor:
     gradient = gradient.clone().requires_grad_()
     if not gradient.any():  # the root has no derivative where v = 0; a hair beside it is as good
         gradient = (gradient + 1e-30).detach().requires_grad_()

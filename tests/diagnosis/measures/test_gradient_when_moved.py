@@ -10,8 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamina.diagnosis.measures import NotMeasurable, gradient_when_moved
-from lamina.diagnosis.measures.gradient_when_moved import MOVES
+from lamina.diagnosis.measures.base import Evidence, NotMeasurable
+from lamina.diagnosis.measures.gradient_when_moved import MOVES, GradientWhenMoved
+from lamina.diagnosis.recording.passes import Pass
+from lamina.diagnosis.results import Measurement
 from lamina.model.options import ModelOptions
 from lamina.model.transformer import Transformer
 from support.small_models import SMALL
@@ -30,13 +32,17 @@ def run(model: nn.Module) -> Tensor:
     return model(X)[..., 0].square().mean()  # type: ignore[no-any-return]
 
 
+def measured(model: nn.Module, run: Pass) -> Measurement:
+    return GradientWhenMoved().take(Evidence(model=model, passes=[run]))
+
+
 def test_against_a_plain_loop() -> None:
     model = encoder(3)
     state = torch.get_rng_state()
-    found = gradient_when_moved.take(model, run)
+    found = measured(model, run)
     (line,) = found.measured
-    assert (line.label, line.x) == ("stack", MOVES)
-    for move, share in ((0.0, found.facts["stack at the start"]), *zip(line.x, line.y, strict=True)):
+    assert (line.location.stack, line.x) == ("stack", MOVES)
+    for move, share in ((0.0, found.facts[0].value), *zip(line.x, line.y, strict=True)):
         moved = copy.deepcopy(model)
         torch.set_rng_state(state)
         with torch.no_grad():
@@ -56,7 +62,7 @@ def test_weights_and_gradients_are_left_as_they_were() -> None:
     model = encoder(2)
     run(model).backward()
     before = {name: (each.detach().clone(), each.grad) for name, each in model.named_parameters()}
-    gradient_when_moved.take(model, run)
+    measured(model, run)
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, before[name][0])
         assert parameter.grad is before[name][1]
@@ -72,7 +78,7 @@ def test_frozen_weights_stay_where_they_are() -> None:
         seen.append(torch.equal(frozen, before))
         return run(model)
 
-    gradient_when_moved.take(model, looking)
+    measured(model, looking)
     assert seen == [True] * (1 + len(MOVES))
 
 
@@ -87,7 +93,7 @@ def test_a_layer_that_is_dropped_now_and_then_leaves_a_gap() -> None:
             x = layer(x)
         return x[..., 0].square().mean()
 
-    (line,) = gradient_when_moved.take(model, dropping).measured
+    (line,) = measured(model, dropping).measured
     assert [share == share for share in line.y] == [True, False, True, True]
 
 
@@ -101,7 +107,7 @@ def test_weights_are_put_back_after_a_failure() -> None:
         return run(model)
 
     with pytest.raises(NotMeasurable, match=r"with all weights moved by 0\.01 it raised RuntimeError: out of memory"):
-        gradient_when_moved.take(model, fail)
+        measured(model, fail)
     assert all(torch.equal(one, other) for one, other in zip(model.parameters(), before, strict=True))
 
 
@@ -110,8 +116,8 @@ def shares(scheme: str) -> dict[str, tuple[float, ...]]:
     model = Transformer.build(ModelOptions(kind="encoder-decoder", residual=scheme, num_layers=12, **WIDE))
     source, target, labels = torch.randint(3, 40, (3, 8, 12))
     model.calibrate(source, target)  # type: ignore[operator]
-    found = gradient_when_moved.take(model, lambda model: model(source, target, labels=labels).smoothed.mean())
-    return {line.label: line.y for line in found.measured}
+    found = measured(model, lambda model: model(source, target, labels=labels).smoothed.mean())
+    return {str(line.location.stack): line.y for line in found.measured}
 
 
 @pytest.mark.parametrize("scheme", ["admin", "deep-norm"])
@@ -140,13 +146,13 @@ def test_what_is_not_finite_is_an_explosion() -> None:
     model = Exploding()
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
-    (line,) = gradient_when_moved.take(model, lambda model: model(0.05 * X).mean()).measured
+    (line,) = measured(model, lambda model: model(0.05 * X).mean()).measured
     assert line.y[-1] == math.inf
 
 
 def test_one_layer_has_nothing_to_compare() -> None:
     with pytest.raises(NotMeasurable, match="no stack has two layers"):
-        gradient_when_moved.take(
+        measured(
             Transformer.build(ModelOptions(kind="encoder", num_layers=1, **WIDE)),
             lambda model: model(torch.randint(3, 40, (2, 5)), labels=torch.randint(3, 40, (2, 5))).smoothed.mean(),
         )

@@ -6,10 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamina.diagnosis.measures import output_change
-from lamina.diagnosis.measures.output_change import change, one_step, random_signs
-from lamina.diagnosis.results import Series
-from support.recorded import line
+from lamina.diagnosis.measures.output_change import OutputChange, change, random_signs
+from support.recorded import fact, line
 
 
 class Sum(nn.Module):
@@ -42,27 +40,36 @@ def test_signs_differ_but_not_between_calls() -> None:
     assert set(one.weight.flatten().tolist()) == {0.5, 1.5}
 
 
-def test_one_step_of_adam_moves_every_weight_by_the_rate() -> None:
-    """And leaves the gradients that were there, and an unused matrix, alone."""
-    model, unused = Sum(), nn.Parameter(torch.ones(1, 1))
-    model.weight.grad = torch.full_like(model.weight, 7.0)
-    move = one_step(lambda model: model().square().sum(), rate=0.25)
-    moved = change(model, lambda model: model(), [model.weight, unused], move)
-    assert moved == pytest.approx((0.25**2 + 0.75**2) / 2, rel=1e-6)
-    assert torch.equal(model.weight.grad, torch.full_like(model.weight, 7.0))
-    assert torch.equal(model.weight, torch.ones(1, 2, dtype=torch.float64))
-    assert unused.grad is None
+class Cubes(nn.Module):
+    """Its output is a chosen function of its weight."""
+
+    def __init__(self, output: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1, 1))
+        self.output = output
 
 
-def test_the_fits() -> None:
-    lines = (
-        Series(label="a", x=(2, 4, 8), y=(5, 9, 17)),
-        Series(label="b", x=(2, 4, 8), y=(math.log(2), math.log(4), math.log(8))),
+@pytest.mark.parametrize(("values", "fits"), [((5, 9, 17), "n"), ((math.log(2), math.log(4), math.log(8)), "ln n")])
+def test_the_fits(values: tuple[float, ...], fits: str) -> None:
+    """A model of n layers moves by a given distance."""
+    distances = dict(zip((2, 4, 8), values, strict=True))
+
+    def move(model: nn.Module, weights: object) -> None:
+        model.moved = True
+
+    def output(model: nn.Module) -> Tensor:
+        return torch.tensor([[model.output**0.5 if getattr(model, "moved", False) else 0.0]])
+
+    found = OutputChange().against_depth(
+        lambda seed, depth: Cubes(distances[depth]),
+        output,
+        lambda model: [model.weight],
+        depths=(2, 4, 8),
+        sublayers_per_layer=1,
+        placement="post" if fits == "n" else "pre",
+        move=move,
     )
-    measure = output_change.MEASURE.model_copy(update={"measured": lines})
-    facts = output_change.conclude(measure).facts
-    assert facts["a R² of n"] == pytest.approx(1)
-    assert facts["b R² of ln n"] == pytest.approx(1)
-    assert facts["a R² of ln n"] == pytest.approx(27 / 28)  # by hand
-    drawn = output_change.conclude(measure, "post").theory
-    assert line(drawn, "a: best line in n") == pytest.approx((5, 9, 17))
+    assert fact(found, f"R² of {fits}", quantity="noise") == pytest.approx(1)
+    if fits == "n":
+        assert fact(found, "R² of ln n") == pytest.approx(27 / 28)  # by hand
+    assert line(found, role="predicted", quantity=f"line in {fits}") == pytest.approx(values, rel=1e-5)

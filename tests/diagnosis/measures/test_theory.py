@@ -10,20 +10,25 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamina.diagnosis.measures import (
-    gradient_against_depth,
-    hidden_change,
-    layer_dependency,
-    norm_jacobian,
-    output_change,
-    stream_norms,
-)
+from lamina.diagnosis.measures.gradient_against_depth import GradientAgainstDepth
+from lamina.diagnosis.measures.hidden_change import HiddenChange
+from lamina.diagnosis.measures.layer_dependency import LayerDependency
+from lamina.diagnosis.measures.output_change import OutputChange
+from lamina.diagnosis.measures.stream_norms import StreamNorms
 from lamina.diagnosis.recording.records import Record
-from lamina.diagnosis.results import Measure
+from lamina.diagnosis.results import Measurement
 from lamina.model.stack import Stack
 from lamina.model.transformer import Transformer
-from lamina.residual.norm import NormOptions
-from support.recorded import Answer, feed_forward_stack, line, mean_of, recorded, some_loss
+from support.recorded import (
+    IndependentBranch,
+    fact,
+    feed_forward_stack,
+    line,
+    mean_of,
+    recorded,
+    some_loss,
+    take,
+)
 
 SEEDS, WIDTH, WORDS = range(32), 256, 400
 
@@ -52,10 +57,6 @@ def assert_meets(samples: Sequence[float], expected: float, tolerance: float) ->
     assert abs(mean - expected) <= 3 * error
 
 
-def lines(measures: Sequence[Measure], label: str) -> list[tuple[float, ...]]:
-    return [line(each.measured, label) for each in measures]
-
-
 def test_lemma_1() -> None:
     """ReLU halves the expected squared norm, and matrices N(0, 1/d) keep it: a feed-forward branch has half the size of
     what it read."""
@@ -63,8 +64,8 @@ def test_lemma_1() -> None:
     for seed in SEEDS:
         torch.manual_seed(seed)
         stack, x = feed_forward_stack("post-ln", 4, WIDTH), torch.randn(64, WIDTH)
-        measure = stream_norms.take([recorded(stack, lambda model, x=x: some_loss(model(x)))])
-        halves.append(measure.facts["stack feed-forward branch/read"])
+        measure = take(StreamNorms, recorded(stack, lambda model, x=x: some_loss(model(x))))
+        halves.append(fact(measure, "branch/read", sublayer_kind="feed-forward"))
     assert_meets(halves, 0.5, 0.01)
 
 
@@ -75,43 +76,34 @@ def of_theory(scheme: str, seeds: range) -> list[Record]:
 @pytest.mark.slow
 def test_lemma_2_in_post_ln() -> None:
     """Three times the seeds: positions become alike, so that a seed counts for little more than one position."""
-    norms = [stream_norms.take([record]) for record in of_theory("post-ln", range(96))]
-    into = lines(norms, "stack into norms")
+    norms = [take(StreamNorms, record) for record in of_theory("post-ln", range(96))]
+    into = [line(each, quantity="norm input") for each in norms]
     for layer in range(6):
         assert_meets([each[2 * layer + 1] for each in into], 1.5, 0.03)
         assert 1 <= fmean(each[2 * layer] for each in into) <= 2  # S-02: attention at most doubles it
     # S-03, which rests on Lemma 1: a feed-forward branch has half its input's size.
-    assert_meets([each.facts["stack feed-forward branch/read"] for each in norms], 0.5, 0.03)
-    assert norms[0].theory[0].y == (1.5,) * 6
+    assert_meets([fact(each, "branch/read", sublayer_kind="feed-forward") for each in norms], 0.5, 0.03)
+    assert norms[0].predicted[0].y == (1.5,) * 6
 
 
 @pytest.mark.slow
 def test_lemma_2_in_pre_ln() -> None:
-    (mean,) = mean_of([[stream_norms.take([record])] for record in of_theory("pre-ln", SEEDS)])
-    least, most = line(mean.theory, "stack at least"), line(mean.theory, "stack at most")
+    (mean,) = mean_of([[take(StreamNorms, record)] for record in of_theory("pre-ln", SEEDS)])
+    least, most = (line(mean, role="bound", quantity=quantity) for quantity in ("at least", "at most"))
     for layer in range(1, 7):
         assert least[2 * layer] == pytest.approx(1 + layer / 2, rel=0.03)
         assert most[2 * layer] == pytest.approx(1 + 3 * layer / 2, rel=0.03)
-        assert 0.97 * least[2 * layer] <= line(mean.measured, "stack")[2 * layer] <= 1.03 * most[2 * layer]
+        assert 0.97 * least[2 * layer] <= line(mean, quantity="stream")[2 * layer] <= 1.03 * most[2 * layer]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["post-ln", "pre-ln"])
 def test_squares_of_the_rows_of_beta_sum_to_one(scheme: str) -> None:
-    (shares,) = mean_of([[layer_dependency.take([record])] for record in of_theory(scheme, SEEDS)])
+    (shares,) = mean_of([[take(LayerDependency, record)] for record in of_theory(scheme, SEEDS)])
     for row in shares.grids[0].values:
         assert sum(share**2 for share in row if share == share) == pytest.approx(1, abs=0.05)
     if scheme == "pre-ln":
-        assert line(shares.measured, "stack") == pytest.approx(line(shares.theory, "stack in theory"), rel=0.1)
-
-
-def test_lemma_3_is_exact(float64: None) -> None:
-    layers = [[nn.Linear(32, 32)] for _ in range(3)]
-    stack = Stack(layers, model_dim=32, residual="post-ln", norm=NormOptions(eps=1e-30))
-    measure = norm_jacobian.take([recorded(stack, lambda model: some_loss(model(torch.randn(9, 32) + 2)))])
-    centred, plain = (line(measure.theory, f"stack √d/‖x{what}‖") for what in (" − mean", ""))
-    assert line(measure.measured, "stack") == pytest.approx(centred, rel=1e-12)
-    assert plain[0] < 0.9 * centred[0]  # an input off centre: the paper's √d/‖x‖ is too small there
+        assert line(shares) == pytest.approx(line(shares, role="predicted"), rel=0.1)
 
 
 @pytest.mark.slow
@@ -127,18 +119,19 @@ def test_theorem_1(scheme: str, power: float) -> None:
         return theory_model(scheme, seed, num_layers)
 
     place = "post" if scheme == "post-ln" else "pre"
-    measure = gradient_against_depth.against_depth(factory, [batch], SEEDS, depths=(6, 10, 14), placement=place)
-    assert measure.facts["power"] == pytest.approx(power, abs=0.1)
-    assert abs(measure.facts["power"] - power) <= 3 * measure.fact_spreads["power"] / sqrt(len(SEEDS))
-    assert len(measure.theory) == 1
-    assert measure.theory[0].y == pytest.approx(measure.measured[0].y, rel=0.1)
+    measure = GradientAgainstDepth().against_depth(factory, [batch], SEEDS, depths=(6, 10, 14), placement=place)
+    (found,) = measure.find_facts("power")
+    assert found.spread is not None
+    assert found.value == pytest.approx(power, abs=0.1)
+    assert abs(found.value - power) <= 3 * found.spread / sqrt(len(SEEDS))
+    assert line(measure, role="predicted") == pytest.approx(line(measure), rel=0.1)
 
 
-def independent(residual: str, deviation: float, x: Tensor) -> Measure:
+def independent(residual: str, deviation: float, x: Tensor) -> Measurement:
     """Sub-layers that answer with noise of their own, as the theorems of ResiDual have it."""
-    layers = [[Answer(WIDTH, len(x), deviation)] for _ in range(12)]
+    layers = [[IndependentBranch(WIDTH, len(x), deviation)] for _ in range(12)]
     stack = Stack(layers, model_dim=WIDTH, residual=residual)
-    return hidden_change.take([recorded(stack, lambda model: some_loss(model(x)))])
+    return take(HiddenChange, recorded(stack, lambda model: some_loss(model(x))))
 
 
 def test_theorem_3_3() -> None:
@@ -150,9 +143,9 @@ def test_theorem_3_3() -> None:
     (mean,) = mean_of(samples)
     expected = [sqrt(2 / pi) * sqrt(2 / (sqrt(k) * (sqrt(k - 1) + sqrt(k)))) for k in range(2, 13)]
     for number, omega in enumerate(expected, start=1):
-        assert_meets([line(each.measured, "stack")[number] for (each,) in samples], omega, 0.03)
-    assert line(mean.theory, "stack in theory")[1:] == pytest.approx(expected, rel=0.03)
-    assert hidden_change.conclude(mean).facts["stack power"] == pytest.approx(-0.5, abs=0.05)
+        assert_meets([line(each)[number] for (each,) in samples], omega, 0.03)
+    assert line(mean, role="predicted")[1:] == pytest.approx(expected, rel=0.03)
+    assert fact(mean, "power") == pytest.approx(-0.5, abs=0.05)
 
 
 @pytest.mark.parametrize("scheme", ["post-ln", "resi-dual"])
@@ -166,9 +159,9 @@ def test_theorem_3_6(scheme: str, deviation: float) -> None:
     (mean,) = mean_of(samples)
     expected = sqrt(2 / pi) * sqrt(2 - 2 / sqrt(1 + deviation**2))
     for number in range(12):
-        assert_meets([line(each.measured, "stack")[number] for (each,) in samples], expected, 0.03)
-    assert line(mean.theory, "stack in theory") == pytest.approx([expected] * 12, rel=0.03)
-    assert hidden_change.conclude(mean).facts["stack power"] == pytest.approx(0, abs=0.05)
+        assert_meets([line(each)[number] for (each,) in samples], expected, 0.03)
+    assert line(mean, role="predicted") == pytest.approx([expected] * 12, rel=0.03)
+    assert fact(mean, "power") == pytest.approx(0, abs=0.05)
 
 
 @pytest.mark.slow
@@ -182,15 +175,15 @@ def test_output_change_against_depth(scheme: str, fits: str, does_not: str) -> N
         torch.manual_seed(seed)
         return feed_forward_stack(scheme, num_layers, 128)
 
-    measure = output_change.against_depth(
+    measure = OutputChange().against_depth(
         factory,
         lambda model: model(x),
         lambda model: [matrix.weight for entry in model.entries for matrix in entry.matrices],
         range(10),
-        (4, 8, 16, 32, 64, 100),
+        depths=(4, 8, 16, 32, 64, 100),
         sublayers_per_layer=1,
         placement=scheme.removesuffix("-ln"),  # type: ignore[arg-type]
     )
-    assert measure.facts[f"noise R² of {fits}"] >= 0.95
-    assert measure.facts[f"noise R² of {fits}"] > measure.facts[f"noise R² of {does_not}"]
-    assert measure.theory[0].label == f"noise: best line in {fits}"
+    assert fact(measure, f"R² of {fits}") >= 0.95
+    assert fact(measure, f"R² of {fits}") > fact(measure, f"R² of {does_not}")
+    assert measure.predicted[0].quantity == f"line in {fits}"

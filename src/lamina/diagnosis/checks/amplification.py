@@ -1,68 +1,99 @@
-"""How much does a small update shake the output, and how does that grow with depth?
+"""How much does a small update of the weights change the output, and how does that grow with depth?
 
-By Liu et al. 2020 (Theorem 2) the change of the output is C·Σβᵢᵢ², β_ii the share of the newest branch. Where every
-branch counts the same, as in a pre-LN without embedding, the sum is 1 + 1/2 + … + 1/n, of order ln n; in post-LN every
-term is the same, and the sum of order n. So the sum is divided by Σ1/i, which takes the harmless part of depth out.
-The theorem is about a single stream: where further ones lead to the output, as in ResiDual, nothing is said.
+By Liu et al. 2020 (Theorem 2) the change of the output is C·Σβᵢᵢ², where βᵢᵢ is the share of the newest branch. Where
+all branches have the same size, as in a pre-LN without embedding, the sum is 1 + 1/2 + … + 1/n, of order ln n; in
+post-LN all terms are the same, and the sum is of order n. So the sum is divided by Σ1/i, which removes the harmless
+part of depth. The theorem is about a single residual stream; stacks with several, such as ResiDual's, are not judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isnan
 
-from lamina.diagnosis.checks.evidence import Evidence, facts_ending, grade, line, number
-from lamina.diagnosis.results import Measure, Verdict
-from lamina.diagnosis.thresholds import VerdictOptions
+from pydantic import PositiveFloat
+
+from lamina.diagnosis.checks.base import Check, Evidence, grade
+from lamina.diagnosis.results import Action, Fact, Finding, Location, Measurement
+from lamina.formatting import short
+from lamina.options import Options
 
 
-def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
-    measure = evidence.get("layer-dependency")
-    for stack, total in facts_ending(measure, " Σβᵢᵢ²").items() if measure else ():
-        assert measure is not None
-        if _has_further_streams(evidence, stack):
-            continue
-        value = _relative(measure, stack, total)
-        severity = grade(value, options.amplification_warning, options.amplification_failure)
-        threshold = options.amplification_failure if severity == "failure" else options.amplification_warning
-        found = (
-            f"an update moves the output of the {stack} as Σβᵢᵢ² = {number(total)}, {number(value)} of what branches "
-            "that count alike would give"
+class Amplification(Check):
+    class Thresholds(Options):
+        warning: PositiveFloat = 1.0
+        """Σβᵢᵢ² ÷ Σ1/i over the sub-layers of a stack, from which on it is a warning: the change of the output (Liu et
+        al. 2020, Theorem 2) relative to branches of the same size, the most that pre-LN can have (Corollary 1)."""
+        failure: PositiveFloat = 1.87
+        """The same number, from which on training without a long warm-up is expected to fail. Calibrated on small runs,
+        see lamina.studies.calibration."""
+
+    reads = ("layer-dependency", "gradient-along-stream", "output-change")
+    predicts_failure = True
+    position = 50
+
+    def judge(self, evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+        measurement = evidence.get("layer-dependency")
+        for total in measurement.find_facts("Σβᵢᵢ²") if measurement else ():
+            assert measurement is not None
+            location = Location(stack=total.location.stack)
+            if isnan(total.value):
+                yield self.finding("not measured", f"Σβᵢᵢ² of the {location} is not a number", location=location)
+            elif _has_further_streams(evidence, location):
+                yield self.finding(
+                    "not measured",
+                    f"the theorem is about a single residual stream, and the {location} has several",
+                    location=location,
+                )
+            else:
+                yield self._judge_total(total, measurement, evidence, thresholds)
+
+    def _judge_total(
+        self, total: Fact, measurement: Measurement, evidence: Evidence, thresholds: Thresholds
+    ) -> Finding:
+        location = Location(stack=total.location.stack)
+        (diagonal,) = measurement.select(stack=location.stack)
+        value = total.value / sum(1 / place for place in range(1, len(diagonal.y) + 1))
+        severity = grade(value, thresholds.warning, thresholds.failure)
+        threshold = thresholds.failure if severity == "failure" else thresholds.warning
+        sentence = (
+            f"an update changes the output of the {location} by Σβᵢᵢ² = {short(total.value)}, {short(value)} times "
+            "what branches of the same size would give"
         )
-        advice = ""
-        if severity != "fine":
-            found += f", above {number(threshold)}: it amplifies small changes{_order(evidence)}"
-            advice = f"{evidence.cures('amplification')} damp it; else a lower rate and a longer warm-up"
-        yield Verdict(
-            kind="amplification",
-            severity=severity,
-            sentence=found,
-            advice=advice,
+        if severity == "fine":
+            sentence += f", below the threshold of {short(threshold)}"
+        else:
+            sentence += (
+                f", above the threshold of {short(threshold)}: the stack amplifies small changes{_order(evidence)}"
+            )
+        return self.finding(
+            severity,
+            sentence,
+            location=location,
             value=value,
             threshold=threshold,
-            where=stack,
+            remedies=(
+                evidence.schemes_that_avoid("amplification"),
+                Action(text="lower the learning rate and lengthen the warm-up"),
+            ),
         )
 
 
-def _relative(measure: Measure, stack: str, total: float) -> float:
-    diagonal = line(measure, stack)
-    assert diagonal is not None
-    return total / sum(1 / place for place in range(1, len(diagonal.y) + 1))
-
-
-def _has_further_streams(evidence: Evidence, stack: str) -> bool:
-    """Streams after the first are labelled by the stack and their own name, where a gradient comes back to them."""
+def _has_further_streams(evidence: Evidence, location: Location) -> bool:
     gradients = evidence.get("gradient-along-stream")
-    return gradients is not None and any(each.label.startswith(f"{stack} ") for each in gradients.measured)
+    series = gradients.select(stack=location.stack) if gradients else []
+    return any(each.location.stream is not None for each in series)
 
 
 def _order(evidence: Evidence) -> str:
-    """From the output change against depth, where models of several depths could be made."""
-    measure = evidence.get("output-change")
-    if measure is None:
+    """How the change grows with depth, where models of several depths were measured."""
+    measurement = evidence.get("output-change")
+    linear = measurement.fact("R² of n") if measurement else None
+    if measurement is None or linear is None or isnan(linear):
         return ""
-    linear, logarithmic = facts_ending(measure, " R² of n"), facts_ending(measure, " R² of ln n")
-    for label, fit in linear.items():
-        other = logarithmic.get(label, float("-inf"))
-        order, best = ("n", fit) if fit > other else ("ln n", other)
-        return f", of order {order} in the number of sub-layers (R² {number(best)})"
-    return ""
+    logarithmic = measurement.fact("R² of ln n")
+    if logarithmic is None or isnan(logarithmic) or linear > logarithmic:
+        order, best = "n", linear
+    else:
+        order, best = "ln n", logarithmic
+    return f", of order {order} in the number of sub-layers (R² {short(best)})"

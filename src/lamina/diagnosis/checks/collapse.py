@@ -1,60 +1,75 @@
-"""Do the upper layers still change what passes, and from which layer on do they not?
+"""Do the upper layers still change the residual stream, and from which sub-layer on do they not?
 
-Pre-LN adds branches of one size to a stream that grows, so the normalised state moves less and less (Xie et al. 2023,
-Theorem 3.3). Such a model trains; its upper layers are wasted. Hence a warning at most.
+Pre-LN adds branches of one size to a stream that grows, so that the normalised state changes less and less (Xie et al.
+2023, Theorem 3.3). Such a model trains, but its upper layers contribute little: hence a warning at most.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import isnan
 
-from lamina.diagnosis.checks.evidence import Evidence, Severity, facts_ending, line, number
-from lamina.diagnosis.results import Verdict
-from lamina.diagnosis.thresholds import VerdictOptions
+from pydantic import PositiveFloat
+
+from lamina.diagnosis.checks.base import Check, Evidence
+from lamina.diagnosis.results import Action, Finding, Location
+from lamina.formatting import short
+from lamina.options import Options
 
 
-def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
-    measure = evidence.get("hidden-change")
-    for stack, share in facts_ending(measure, " last/first third").items() if measure else ():
-        found = f"the last third of the {stack} changes its stream by {number(share)} of what the first third does"
-        if share >= options.collapse:
-            yield _verdict("fine", f"{found}: its upper layers do their share", "", share, options, "")
-            continue
-        assert measure is not None
-        series = line(measure, stack)
-        start = first_idle(series.y, options.collapse) if series else None
-        where = "" if start is None else f"{stack} sub-layer {start}"
-        since = "" if start is None else f", from sub-layer {start} on{_alike(evidence, stack)}"
-        advice = f"{evidence.cures('collapse')} keep the upper layers at work; else fewer layers may do as well"
-        sentence = f"{found}, below {number(options.collapse)}: its representation collapses{since}"
-        yield _verdict("warning", sentence, advice, share, options, where)
+class Collapse(Check):
+    class Thresholds(Options):
+        warning: PositiveFloat = 0.6
+        """How much the last third of a stack changes its stream relative to the first third, below which it is a
+        warning: trained pre-LN lies below, post-LN and ResiDual above 0.8 (Xie et al. 2023, figure 2)."""
+
+    reads = ("hidden-change", "cosine-of-layers")
+    position = 70
+
+    def judge(self, evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+        measurement = evidence.get("hidden-change")
+        for fact in measurement.find_facts("last/first third") if measurement else ():
+            assert measurement is not None
+            stack, share, threshold = fact.location.stack, fact.value, thresholds.warning
+            if isnan(share):
+                yield self.finding(
+                    "not measured", f"the change of the {stack} is not a number", location=Location(stack=stack)
+                )
+                continue
+            sentence = (
+                f"the last third of the {stack} changes its stream by {short(share)} of what the first third does"
+            )
+            series = measurement.select(stack=stack) if share < threshold else []
+            start = first_idle(series[0].y, threshold) if series else None
+            if share >= threshold:
+                sentence += f", above the threshold of {short(threshold)}"
+            else:
+                where = "" if start is None else f" from sub-layer {start} on{_similarity(evidence, stack)}"
+                sentence += f", below the threshold of {short(threshold)}: its representation collapses{where}"
+            yield self.finding(
+                "fine" if share >= threshold else "warning",
+                sentence,
+                location=Location(stack=stack, sublayer=start),
+                value=share,
+                threshold=threshold,
+                remedies=(
+                    evidence.schemes_that_avoid("collapse"),
+                    Action(text="use fewer layers, which may reach the same loss"),
+                ),
+            )
 
 
 def first_idle(changes: Sequence[float], share: float) -> int | None:
     """The sub-layer, from 1, from which on all change the stream by less than `share` of what the first third does."""
     third = max(1, len(changes) // 3)
-    bar = share * sum(changes[:third]) / third
+    least = share * sum(changes[:third]) / third
     idle = len(changes)
-    while idle and changes[idle - 1] < bar:
+    while idle and changes[idle - 1] < least:
         idle -= 1
     return idle + 1 if idle < len(changes) else None
 
 
-def _alike(evidence: Evidence, stack: str) -> str:
+def _similarity(evidence: Evidence, stack: str | None) -> str:
     cosines = evidence.get("cosine-of-layers")
-    found = None if cosines is None else cosines.facts.get(f"{stack} all with last")
-    return "" if found is None else f" (cosine of the layers with the last: {number(found)})"
-
-
-def _verdict(
-    severity: Severity, sentence: str, advice: str, share: float, options: VerdictOptions, where: str
-) -> Verdict:
-    return Verdict(
-        kind="collapse",
-        severity=severity,
-        sentence=sentence,
-        advice=advice,
-        value=share,
-        threshold=options.collapse,
-        where=where,
-    )
+    found = cosines.fact("all with last", stack=stack) if cosines else None
+    return "" if found is None else f" (mean cosine of the layers with the last: {short(found)})"

@@ -1,56 +1,82 @@
-"""Is Adam's update at the mercy of tiny changes of the gradient?
+"""Does Adam's update depend on tiny changes of the gradient?
 
-κ grows with the root of the number of weights; it is compared as the papers have it, for 1,024 weights. Where gradients
-vanish it is α·√1024 ÷ ε, and only a small rate α, as in a warm-up, makes it harmless (Xie et al. 2023, Theorem 3.2).
+κ grows with the square root of the number of weights; it is compared as in the paper, for 1,024 weights. Where
+gradients vanish it is α·√1024 ÷ ε, and only a small learning rate α, as in a warm-up, makes it harmless (Xie et al.
+2023, Theorem 3.2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil, isfinite, isnan
 
-from lamina.diagnosis.checks.evidence import Evidence, grade, line, number
-from lamina.diagnosis.results import Verdict
-from lamina.diagnosis.thresholds import VerdictOptions
+from pydantic import PositiveFloat
+
+from lamina.diagnosis.checks.base import Check, Evidence, grade
+from lamina.diagnosis.results import Finding, Location, Setting
+from lamina.formatting import short
+from lamina.options import Options
 
 WEIGHTS = 1024
 
 
-def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
-    """Per stack its worst layer; the line without gradient is α·√n ÷ ε, which tells the number n of its weights."""
-    measure = evidence.get("adam-conditioning")
-    if measure is None or not {"rate", "eps"} <= measure.facts.keys() or not measure.facts["eps"]:
-        return
-    still = WEIGHTS**0.5 * measure.facts["rate"] / measure.facts["eps"]
-    for series in measure.theory:
-        stack = series.label.removesuffix(" without gradient")
-        measured = line(measure, stack)
-        if measured is None:
-            continue
-        ratios = {int(layer): y / most for layer, y, most in zip(measured.x, measured.y, series.y, strict=True) if most}
-        if not ratios:
-            continue
-        worst = max(ratios, key=lambda layer: ratios[layer])
-        value = ratios[worst] * still
-        severity = grade(value, options.conditioning_warning, options.conditioning_failure)
-        threshold = options.conditioning_failure if severity == "failure" else options.conditioning_warning
-        where = f"{stack} layer {worst}"
-        rate = number(measure.facts["rate"])
-        found = f"Adam's update in {where} has κ = {number(value)} for 1,024 weights at the rate {rate}"
-        advice = ""
-        if severity == "fine":
-            found += f", below {number(threshold)}: updates follow the gradient"
-        else:
-            found += f", above {number(threshold)}: noise in a vanishing gradient becomes an update of full size"
-            advice = (
-                f"start with a warm-up of about {number(value)} steps, which brings κ to 1; "
-                f"{evidence.cures('vanishing')} keep the gradient large enough"
-            )
-        yield Verdict(
-            kind="conditioning",
-            severity=severity,
-            sentence=found,
-            advice=advice,
-            value=value,
-            threshold=threshold,
-            where=where,
+class Conditioning(Check):
+    class Thresholds(Options):
+        warning: PositiveFloat = 300.0
+        """κ of Adam's update for 1,024 weights, from which on it is a warning: its value after 20 steps of vanishing
+        gradients in Xie et al. 2023, figure 3."""
+        failure: PositiveFloat = 3000.0
+        """The same number, from which on it is a failure: about its value without any gradient (3,200, Theorem 3.2)."""
+
+    reads = ("adam-conditioning",)
+    position = 60
+
+    def judge(self, evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+        """The worst layer of each stack. The predicted series, α·√n ÷ ε, tells the number n of a layer's weights."""
+        measurement = evidence.get("adam-conditioning")
+        learning_rate = measurement.fact("learning rate") if measurement else None
+        epsilon = measurement.fact("ε") if measurement else None
+        if measurement is None or learning_rate is None or not epsilon:
+            return
+        without_gradient = WEIGHTS**0.5 * learning_rate / epsilon
+        for predicted in measurement.select(role="predicted", quantity="without gradient"):
+            stack = predicted.location.stack
+            for measured in measurement.select(stack=stack):
+                values = zip(measured.x, measured.y, predicted.y, strict=True)
+                ratios = {int(layer): kappa / most for layer, kappa, most in values if most and not isnan(kappa)}
+                if ratios:
+                    worst = max(ratios, key=lambda layer: ratios[layer])
+                    location = Location(stack=stack, layer=worst)
+                    yield self._judge_layer(
+                        location, ratios[worst] * without_gradient, learning_rate, evidence, thresholds
+                    )
+
+    def _judge_layer(
+        self, location: Location, kappa: float, learning_rate: float, evidence: Evidence, thresholds: Thresholds
+    ) -> Finding:
+        severity = grade(kappa, thresholds.warning, thresholds.failure)
+        threshold = thresholds.failure if severity == "failure" else thresholds.warning
+        sentence = (
+            f"Adam's update in {location} has κ = {short(kappa)} for 1,024 weights at the learning rate "
+            f"{short(learning_rate)}"
         )
+        if severity == "fine":
+            sentence += f", below the threshold of {short(threshold)}: updates follow the gradient"
+        else:
+            sentence += (
+                f", above the threshold of {short(threshold)}: noise in a vanishing gradient becomes an update of full "
+                "size"
+            )
+        return self.finding(
+            severity,
+            sentence,
+            location=location,
+            value=kappa,
+            threshold=threshold,
+            remedies=(*_warm_up(kappa), evidence.schemes_that_avoid("vanishing")),
+        )
+
+
+def _warm_up(kappa: float) -> tuple[Setting, ...]:
+    """In a warm-up of κ steps the learning rate of the first step is 1/κ of the highest, which brings κ to 1."""
+    return (Setting(key="schedule.warmup_steps", relation=">", value=ceil(kappa)),) if isfinite(kappa) else ()

@@ -1,56 +1,66 @@
-"""Can a residual sum leave the range of half precision?
+"""Can a residual stream leave the range of half precision?
 
-Judged is the largest value that was seen, or, where only norms are known, the largest that a Gaussian stream of that
-norm would have. Streams grow in training: a few times more than is there must still fit.
+Judged is the largest value that was measured, or, where only norms are known, the largest that a Gaussian stream of
+that norm would have. Streams grow in training, so that a few times the present value must still fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isfinite
+from math import inf, isfinite, isnan
+from typing import Annotated
 
-from lamina.diagnosis.checks.evidence import Evidence, grade, number
-from lamina.diagnosis.results import Series, Verdict
-from lamina.diagnosis.thresholds import VerdictOptions
+from pydantic import Field, PositiveFloat
+
+from lamina.diagnosis.checks.base import Check, Evidence, grade
+from lamina.diagnosis.results import Action, Finding, Location, Series, Setting
+from lamina.formatting import short
+from lamina.options import Options
 
 
-def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
-    for where, value in [*_seen(evidence), *_estimated(evidence, options)]:
-        limit = options.half_precision
-        severity = grade(value if isfinite(value) else float("inf"), limit / options.headroom, limit)
-        threshold = limit if severity == "failure" else limit / options.headroom
-        found = f"the largest value of the {where} is about {number(value)}"
+class Overflow(Check):
+    class Thresholds(Options):
+        half_precision: PositiveFloat = 65504.0
+        """The largest number of half precision: from this on it is a failure."""
+        headroom: Annotated[float, Field(ge=1)] = 8.0
+        """How many times a stream may grow in training: values above `half_precision` ÷ `headroom` are a warning."""
+        peak: Annotated[float, Field(ge=1)] = 6.0
+        """The largest value of a stream in standard deviations, where only its norm is known; a Gaussian value exceeds
+        six once in half a billion."""
+
+    reads = ("stream-norms", "watched-streams")
+    position = 80
+
+    def judge(self, evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+        watched, norms = evidence.get("watched-streams"), evidence.get("stream-norms")
+        for series in watched.select(quantity="largest") if watched else ():
+            yield self._judge_value(series.location, _largest(series), thresholds)
+        for series in norms.select(quantity="stream") if norms else ():
+            yield self._judge_value(series.location, thresholds.peak * _largest(series) ** 0.5, thresholds)
+
+    def _judge_value(self, location: Location, value: float, thresholds: Thresholds) -> Finding:
+        limit = thresholds.half_precision
+        severity = grade(value if isfinite(value) else inf, limit / thresholds.headroom, limit)
+        threshold = limit if severity == "failure" else limit / thresholds.headroom
+        sentence = f"the largest value of the {location} is about {short(value)}"
         if severity == "fine":
-            found, advice = f"{found}, far inside half precision (below {number(threshold)})", ""
+            sentence += f", below the threshold of {short(threshold, 5)}: it stays far inside half precision"
         else:
             what = "does not fit into" if severity == "failure" else "may outgrow"
-            found = f"{found}, above {number(threshold)}: the residual sum {what} half precision"
-            advice = "train in bf16, keep the stream in fp32, scale it down, or normalise after every sum"
-        yield Verdict(
-            kind="overflow",
-            severity=severity,
-            sentence=found,
-            advice=advice,
+            sentence += f", above the threshold of {short(threshold, 5)}: the residual stream {what} half precision"
+        return self.finding(
+            severity,
+            sentence,
+            location=location,
             value=value,
             threshold=threshold,
-            where=where,
+            remedies=(
+                Setting(key="train.precision", value="bf16"),
+                Action(text="keep the stream in fp32, scale it down, or normalise after every sum"),
+            ),
         )
 
 
-def _seen(evidence: Evidence) -> Iterator[tuple[str, float]]:
-    watched = evidence.get("watched-streams")
-    for series in watched.measured if watched else ():
-        if series.label.endswith(" largest"):
-            yield f"stream of the {series.label.removesuffix(' largest')}", _largest(series)
-
-
-def _estimated(evidence: Evidence, options: VerdictOptions) -> Iterator[tuple[str, float]]:
-    """Streams start at x = 0, before the first sub-layer; branches and norms, from 1, are not sums."""
-    norms = evidence.get("stream-norms")
-    for series in norms.measured if norms else ():
-        if series.x and series.x[0] == 0:
-            yield f"stream of the {series.label}", options.peak * _largest(series) ** 0.5
-
-
 def _largest(series: Series) -> float:
-    return max((value if value == value else float("inf") for value in series.y), default=0.0)
+    """The largest number of a series; NaN counts as infinite."""
+    return max((inf if isnan(value) else value for value in series.y), default=0.0)

@@ -1,36 +1,45 @@
-"""Have updates left their band while the model was watched?"""
+"""Did updates leave their bands while the model was watched in training?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from math import isfinite
 
-from lamina.diagnosis.checks.evidence import Evidence, number
-from lamina.diagnosis.results import Verdict
-from lamina.diagnosis.thresholds import VerdictOptions
+from lamina.diagnosis.checks.base import Check, Evidence
+from lamina.diagnosis.results import Action, Finding
+from lamina.formatting import count, short
 
 
-def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
-    measure = evidence.get("watched-updates")
-    if measure is None:
-        return
-    steps, outside = measure.facts["watched steps"], measure.facts["steps outside the band"]
-    if not outside:
-        single = measure.facts["steps with single updates outside"]
-        sentence = f"updates kept to their bands in {steps:.0f} watched steps"
-        sentence += f", but for a few of them at {single:.0f} steps" if single else ""
-        yield Verdict(kind="unstable", severity="fine", sentence=sentence, value=0.0, threshold=0.0)
-        return
-    furthest, first = measure.facts["furthest outside"], measure.facts["first step outside"]
-    yield Verdict(
-        kind="unstable",
-        severity="warning" if isfinite(furthest) else "failure",
-        sentence=(
-            f"updates left their band at {outside:.0f} of {steps:.0f} watched steps, first at step {first:,.0f}, "
-            f"up to {number(furthest)} times their usual size at the rate"
-        ),
-        advice="look at the batches there; lower the learning rate, lengthen its warm-up, or clip the gradient",
-        value=outside,
-        threshold=0.0,
-        where=f"step {first:,.0f}",
-    )
+class Unstable(Check):
+    """When an update is outside its band is decided while training, by the options of `diagnose.band`."""
+
+    reads = ("watched-updates",)
+    position = 10
+
+    def judge(self, evidence: Evidence, thresholds: Check.Thresholds) -> Iterator[Finding]:
+        measurement = evidence.get("watched-updates")
+        steps = measurement.fact("watched steps") if measurement else None
+        outside = measurement.fact("steps outside") if measurement else None
+        if measurement is None or steps is None or outside is None:
+            return
+        watched = count(int(steps), "watched step")
+        first, furthest = measurement.fact("first step outside"), measurement.fact("furthest outside")
+        if not outside or first is None or furthest is None:
+            single = measurement.fact("steps with single updates outside")
+            sentence = f"updates stayed in their bands in {watched}"
+            sentence += f", except for single matrices at {count(int(single), 'step')}" if single else ""
+            yield self.finding("fine", sentence, value=0.0, threshold=0.0)
+            return
+        yield self.finding(
+            "warning" if isfinite(furthest) else "failure",
+            f"updates left their bands at {outside:,.0f} of {watched}, first at step {first:,.0f}, up to "
+            f"{short(furthest)} times their usual size at the learning rate",
+            value=outside,
+            threshold=0.0,
+            remedies=(
+                Action(
+                    text="examine the batches of these steps; lower the learning rate, lengthen the warm-up, or clip "
+                    "the gradient"
+                ),
+            ),
+        )

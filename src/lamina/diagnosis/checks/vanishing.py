@@ -1,100 +1,118 @@
-"""Does the gradient vanish on the way down, in which layer, and at which norms?
+"""Does the gradient vanish towards the first layer, in which layer, and at which norms?
 
-Judged is what was measured: the gradients of a layer's weight matrices against those of the last layer. Xiong et al.
-(supplement) and Xie et al. derive a decay for every stack of post-LN; Liu et al. measure one only in decoders, at
-cross-attention, and so do we. A stack without cross-attention is not expected to vanish at the start.
+The gradient norm over a layer's weight matrices is compared with that of the last layer. Xiong et al. 2020 (supplement)
+and Xie et al. 2023 derive a decay for every stack of post-LN; Liu et al. 2020 measure one only in decoders, at
+cross-attention, and so do our runs. A stack without cross-attention is not expected to vanish before training.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isnan, nan
+from math import isnan
 
-from lamina.diagnosis.checks.evidence import Evidence, facts_ending, grade, number
-from lamina.diagnosis.measures.gradient_by_layer import Weakest, over_kinds, weakest
-from lamina.diagnosis.results import Measure, Verdict
-from lamina.diagnosis.thresholds import VerdictOptions
+from pydantic import PositiveFloat
+
+from lamina.diagnosis.checks.base import Check, Evidence, grade
+from lamina.diagnosis.measures.layer_gradients import WeakestLayer, norms_over_kinds, weakest_layer
+from lamina.diagnosis.results import Action, Finding, Location, Measurement
+from lamina.formatting import short
+from lamina.options import Options
 
 
-def judge(evidence: Evidence, options: VerdictOptions) -> Iterator[Verdict]:
-    for stack, (layer, last, share) in weakest_layers(evidence).items():
+class Vanishing(Check):
+    class Thresholds(Options):
+        warning: PositiveFloat = 0.3
+        """A layer's gradient norm relative to the last layer's, below which it is a warning: in Liu et al. 2020, figure
+        3, only the decoders of post-LN are below it."""
+        failure: PositiveFloat = 0.1
+        """The same ratio, below which the layer hardly learns and training is expected to fail. Calibrated on small
+        runs, see lamina.studies.calibration."""
+        shrinking: PositiveFloat = 0.97
+        """A kind of sub-layer after which less than this share of the gradient norm is left is named as the cause."""
+
+    reads = ("gradient-by-layer", "gradient-along-stream", "gradient-at-norms")
+    predicts_failure = True
+    position = 30
+
+    def judge(self, evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+        measurement = evidence.get("gradient-by-layer")
+        norms = norms_by_stack(measurement) if measurement else {}
+        for stack, layers in norms.items():
+            location = Location(stack=stack)
+            if len(layers) < 2:
+                reason = f"the {stack} has fewer than two layers with comparable gradients"
+                yield self.finding("not measured", reason, location=location)
+            elif any(map(isnan, layers.values())):
+                yield self.finding("not measured", f"gradients of the {stack} are not numbers", location=location)
+            else:
+                yield self._judge_stack(stack, weakest_layer(layers), evidence, thresholds)
+
+    def _judge_stack(self, stack: str, weakest: WeakestLayer, evidence: Evidence, thresholds: Thresholds) -> Finding:
+        layer, last, share = weakest
         if isnan(share):
-            yield _not_yet(evidence, stack)
-            continue
-        severity = grade(1 / share if share else float("inf"), *_inverse(options))
-        where = f"{stack} layer {layer}"
-        found = f"the gradient of {where} is {number(share)} of layer {last}'s"
+            return self._without_gradient(stack, evidence)
+        severity = grade(1 / share if share else float("inf"), 1 / thresholds.warning, 1 / thresholds.failure)
+        threshold = thresholds.failure if share <= thresholds.failure else thresholds.warning
+        location = Location(stack=stack, layer=layer)
+        sentence = f"the gradient norm of {location} is {short(share)} of layer {last}'s"
         if severity == "fine":
-            sentence, advice = f"{found}: no layer of the {stack} is left without gradient", ""
+            sentence += f", above the threshold of {short(threshold)}: the gradient of the {stack} does not vanish"
         else:
-            place = _place(evidence, stack, options)
-            sentence = f"{found}, below {number(_crossed(share, options))}: it vanishes{place}"
-            advice = f"{evidence.cures('vanishing')} keep it; else a longer warm-up and fewer layers help a little"
-        yield Verdict(
-            kind="vanishing",
-            severity=severity,
-            sentence=sentence,
-            advice=advice,
+            cause = _cause(evidence, stack, thresholds.shrinking)
+            sentence += f", below the threshold of {short(threshold)}: the gradient vanishes {cause}"
+        return self.finding(
+            severity,
+            sentence,
+            location=location,
             value=share,
-            threshold=_crossed(share, options),
-            where=where,
+            threshold=threshold,
+            remedies=(
+                evidence.schemes_that_avoid("vanishing"),
+                Action(text="lengthen the warm-up or use fewer layers"),
+            ),
+        )
+
+    def _without_gradient(self, stack: str, evidence: Evidence) -> Finding:
+        """Some schemes start with branches of zero; whether a foreign model does so on purpose is unknown."""
+        return self.finding(
+            "fine" if evidence.schemes else "warning",
+            f"no gradient reaches the layers of the {stack}; this is expected where branches are initialised to zero, "
+            "and ends with the first steps",
+            location=Location(stack=stack),
+            remedies=(
+                Action(text="diagnose again after a few steps: a stack that still has no gradient is disconnected"),
+            ),
         )
 
 
-def _not_yet(evidence: Evidence, stack: str) -> Verdict:
-    """Some schemes begin like that; of a foreign model nobody knows."""
-    return Verdict(
-        kind="vanishing",
-        severity="fine" if evidence.schemes else "warning",
-        sentence=f"no gradient reaches the layers of the {stack} here; where branches start at zero that is right, and "
-        "ends with the first steps",
-        advice="" if evidence.schemes else "look again after a few steps: a stack that still has none is cut off",
-        value=nan,
-        threshold=0.0,
-        where=stack,
-    )
-
-
-def weakest_layers(evidence: Evidence) -> dict[str, Weakest]:
-    """By stack, where there are layers to compare."""
-    measure = evidence.get("gradient-by-layer")
-    layers = gradients_by_layer(measure) if measure else {}
-    return {stack: weakest(each) for stack, each in layers.items() if len(each) > 1}
-
-
-def gradients_by_layer(measure: Measure) -> dict[str, dict[int, float]]:
-    """By stack and layer, the norm over all kinds of matrices. Labels are a stack's name and a kind."""
+def norms_by_stack(measurement: Measurement) -> dict[str, dict[int, float]]:
+    """By stack and layer, the gradient norm over all kinds of matrices."""
     norms: dict[tuple[str, str], dict[int, float]] = {}
-    for series in measure.measured:
-        stack, _, kind = series.label.rpartition(" ")
-        norms[stack, kind] = {int(layer): norm for layer, norm in zip(series.x, series.y, strict=True)}
-    return over_kinds(norms)
+    for series in measurement.measured:
+        if series.location.stack is not None and series.location.matrix is not None:
+            layers = {int(layer): norm for layer, norm in zip(series.x, series.y, strict=True)}
+            norms[series.location.stack, series.location.matrix] = layers
+    return norms_over_kinds(norms)
 
 
-def _inverse(options: VerdictOptions) -> tuple[float, float]:
-    return 1 / options.vanishing_warning, 1 / options.vanishing_failure
+def _cause(evidence: Evidence, stack: str, shrinking: float) -> str:
+    """The kind of sub-layer after which least of the gradient is left, and whether its norms are the cause."""
+    left = _by_kind(evidence.get("gradient-along-stream"), "below/above", stack)
+    if not left:
+        return "towards the first layer"
+    kind = min(left, key=lambda each: left[each])
+    if left[kind] >= shrinking:
+        return "towards the first layer, at no kind of sub-layer in particular"
+    at_norms = _by_kind(evidence.get("gradient-at-norms"), "input/output", stack)
+    where = "at the norms after" if kind in at_norms and at_norms[kind] < shrinking else "at"
+    return f"{where} {kind}, each of which leaves {short(left[kind])} of it"
 
 
-def _crossed(share: float, options: VerdictOptions) -> float:
-    return options.vanishing_failure if share <= options.vanishing_failure else options.vanishing_warning
-
-
-def _place(evidence: Evidence, stack: str, options: VerdictOptions) -> str:
-    """Where the gradient is lost: the kind of sub-layer that leaves least of it, and whether its norms do that."""
-    stream = evidence.get("gradient-along-stream")
-    steps = _of_stack(facts_ending(stream, " below/above"), stack) if stream else {}
-    if not steps:
-        return " on the way down"
-    kind = min(steps, key=lambda each: steps[each])
-    if steps[kind] >= options.shrinking:
-        return " on the way down, at no kind of sub-layer in particular"
-    norms = evidence.get("gradient-at-norms")
-    left = _of_stack(facts_ending(norms, " input/output"), stack).get(kind) if norms else None
-    where = "at the norms after" if left is not None and left < options.shrinking else "at"
-    return f" {where} {kind}, each of which leaves {number(steps[kind])} of it"
-
-
-def _of_stack(facts: dict[str, float], stack: str) -> dict[str, float]:
-    """`decoder cross-attention` → `cross-attention`, for the facts of one stack."""
-    prefix = f"{stack} "
-    return {name.removeprefix(prefix): value for name, value in facts.items() if name.startswith(prefix)}
+def _by_kind(measurement: Measurement | None, name: str, stack: str) -> dict[str, float]:
+    """The facts of a stack by kind of sub-layer."""
+    facts = measurement.find_facts(name, stack=stack) if measurement else []
+    return {
+        each.location.sublayer_kind: each.value
+        for each in facts
+        if each.location.sublayer_kind is not None and not isnan(each.value)
+    }

@@ -7,6 +7,8 @@
 Xie et al. 2023, section 3.1, Theorem 3.2 and figure 3. Their equation 6 prints a plus between the terms: it is a minus,
 as the derivative of the quotient has it; at g = v = 0 only one term is left. Their equation 3 lacks a square under the
 sum. With vanishing gradients κ ≈ α·√d ÷ ε, 3200 for d = 1024, α = 1e-4, ε = 1e-6: a warm-up makes α, and so κ, small.
+
+Facts of the model: `κ`, `operator norm`, and Adam's `learning rate` and `ε`.
 """
 
 from __future__ import annotations
@@ -19,30 +21,67 @@ import torch
 from torch import Tensor
 from torch.optim import Adam, Optimizer
 
-from lamina.diagnosis.measures.reading import NotMeasurable
+from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
+from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.matrices import NamedMatrix
 from lamina.diagnosis.recording.taps import norm_of
-from lamina.diagnosis.results import Measure, Series
+from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Role, Series
 
-DEVIATIONS = (0.0, 1e-8, 2e-8, 5e-8, 1e-7)
-MEASURE = Measure(
-    key="adam-conditioning",
-    title="Conditioning of Adam's update",
-    formula="κ = √Σ(∂u/∂gᵢ)²",
-    source="Xie et al. 2023, Theorem 3.2 and figure 3",
-    look_for="Where κ is in the hundreds or thousands, noise in a vanishing gradient becomes an update of full size. "
-    "A warm-up lowers it; the broken line is α·√d ÷ ε, its value without any gradient.",
-    x_label="layer",
-    y_label="κ",
-    log_y=True,
-)
+
+class AdamConditioning(Measure):
+    title = "Conditioning of Adam's update"
+    formula = "κ = √Σ(∂u/∂gᵢ)²"
+    source = "Xie et al. 2023, Theorem 3.2 and figure 3"
+    look_for = (
+        "Where κ is in the hundreds or thousands, noise in a vanishing gradient becomes an update of full size. A "
+        "warm-up lowers it. Dashed: α·√d ÷ ε, its value without any gradient."
+    )
+    axes = Axes(x="layer", y="κ", log_y=True)
+    needs = ("optimiser", "history")
+    position = 120
+
+    def take(self, evidence: Evidence) -> Measurement:
+        """Of a watched model, at the last watched step."""
+        if evidence.optimiser is not None:
+            return self.of(evidence.optimiser, find_layers(require(evidence.model)).matrices)
+        last = require(evidence.history)[-1]
+        if last.conditioning is None:
+            raise NotMeasurable(last.no_conditioning)
+        return last.conditioning
+
+    def of(self, optimiser: Optimizer, matrices: Sequence[NamedMatrix]) -> Measurement:
+        """κ of the step that an optimiser has just made, by stack and layer."""
+        groups = {parameter: group for group in optimiser.param_groups for parameter in group["params"]}
+        squares, without_gradient, largest = [], [], 0.0
+        for matrix in matrices:
+            group = groups.get(matrix.parameter)
+            found = None if group is None else sensitivity(optimiser, group, matrix)
+            if group is not None and found is not None:
+                squares.append((matrix, norm_of(found).item() ** 2))
+                without_gradient.append((matrix, found.numel() * _without_gradient(group) ** 2))
+                largest = max(largest, found.abs().max().item())
+        if not squares:
+            raise NotMeasurable(
+                f"{type(optimiser).__name__} is not Adam, or has made no step; the theorem is about Adam's"
+            )
+        first = optimiser.param_groups[0]
+        facts = {
+            "κ": sum(square for _, square in squares) ** 0.5,
+            "operator norm": largest,
+            "learning rate": float(first["lr"]),
+            "ε": float(first["eps"]),
+        }
+        return self.measurement(
+            [*_by_layer(squares), *_by_layer(without_gradient, "without gradient", "predicted")],
+            facts=[Fact(name=name, value=value) for name, value in facts.items()],
+        )
 
 
 @dataclass(frozen=True)
-class Rule:
-    """The numbers of Adam."""
+class AdamRule:
+    """Adam's update rule."""
 
-    rate: float = 1e-4
+    learning_rate: float = 1e-4
     betas: tuple[float, float] = (0.9, 0.98)
     eps: float = 1e-6
 
@@ -51,7 +90,7 @@ class Rule:
         one, two = self.betas
         correction = 1 - two**step
         root = (second / correction).sqrt()
-        scale = self.rate / (1 - one**step)
+        scale = self.learning_rate / (1 - one**step)
         direct = scale * (1 - one) / (root + self.eps)
         # Where the second moment is zero so is the gradient, and this term with it.
         through_root = scale * first * (1 - two) * gradient / (correction * root * (root + self.eps).square())
@@ -62,64 +101,18 @@ class Rule:
         return torch.lerp(gradient, first, self.betas[0]), torch.lerp(gradient.square(), second, self.betas[1])
 
 
-def simulate(
-    rule: Rule = Rule(),  # noqa: B008  (frozen)
-    dim: int = 1024,
-    steps: int = 20,
-    deviations: Sequence[float] = DEVIATIONS,
-    seed: int = 0,
-) -> Measure:
-    """Figure 3: gradients drawn from N(0, σ²), κ of the update that each of them makes."""
-    times = tuple(range(1, steps + 1))
-    measured = []
-    for deviation in deviations:
-        generator = torch.Generator().manual_seed(seed)
-        first, second = torch.zeros(2, dim, dtype=torch.float64)
-        found = []
-        for step in times:
-            gradient = deviation * torch.randn(dim, generator=generator, dtype=torch.float64)
-            first, second = rule.moments(gradient, first, second)
-            found.append(rule.sensitivity(gradient, first, second, step).norm().item())
-        measured.append(Series(label=f"σ = {deviation:g}", x=times, y=tuple(found)))
-    one = rule.betas[0]
-    still = tuple(rule.rate * (1 - one) / (1 - one**step) * dim**0.5 / rule.eps for step in times)
-    theory = (Series(label="without gradient", x=times, y=still, dashes=True),)
-    return MEASURE.model_copy(update={"measured": tuple(measured), "theory": theory, "x_label": "step"})
-
-
-def take(optimiser: Optimizer, matrices: Sequence[NamedMatrix]) -> Measure:
-    """κ of the step that an optimiser has just made, by stack and layer, with its rate and ε."""
-    groups = {parameter: group for group in optimiser.param_groups for parameter in group["params"]}
-    squares, still, largest = [], [], 0.0
-    for matrix in matrices:
-        group = groups.get(matrix.parameter)
-        found = None if group is None else sensitivity(optimiser, group, matrix)
-        if group is not None and found is not None:
-            squares.append((matrix, norm_of(found).item() ** 2))
-            still.append((matrix, found.numel() * _without_gradient(group) ** 2))
-            largest = max(largest, found.abs().max().item())
-    if not squares:
-        raise NotMeasurable(f"{type(optimiser).__name__} is not Adam, or has made no step; the theorem is about Adam's")
-    first = optimiser.param_groups[0]
-    facts = {"κ": sum(square for _, square in squares) ** 0.5, "operator norm": largest}
-    facts |= {"rate": float(first["lr"]), "eps": float(first["eps"])}
-    return MEASURE.model_copy(
-        update={"measured": _lines(squares), "theory": _lines(still, " without gradient"), "facts": facts}
-    )
-
-
 @torch.no_grad()
 def sensitivity(optimiser: Optimizer, group: Mapping[str, Any], matrix: NamedMatrix) -> Tensor | None:
     """∂u/∂g of one matrix for the step just made, while its gradient is still there.
 
     Without a gradient it is that of a next step whose gradient is zero. None if the optimiser is not Adam, or has made
-    no step; with amsgrad the second moment is a maximum, which the theorem does not know.
+    no step; with amsgrad the second moment is a maximum, which the theorem does not cover.
     """
     state = optimiser.state.get(matrix.parameter, {})
     if not isinstance(optimiser, Adam) or group["amsgrad"] or "exp_avg" not in state:  # AdamW is an Adam
         return None
     one, two = map(float, group["betas"])
-    rule = Rule(float(group["lr"]), (one, two), float(group["eps"]))
+    rule = AdamRule(float(group["lr"]), (one, two), float(group["eps"]))
     first, second, weight = (matrix.of(each) for each in (state["exp_avg"], state["exp_avg_sq"], matrix.parameter))
     if matrix.parameter.grad is None:
         zero = torch.zeros_like(first)
@@ -134,19 +127,22 @@ def _without_gradient(group: Mapping[str, Any]) -> float:
     return float(group["lr"] / group["eps"]) if group["eps"] else float("inf")
 
 
-def _lines(squares: Sequence[tuple[NamedMatrix, float]], suffix: str = "") -> tuple[Series, ...]:
-    """One line per stack: the roots of the sums by layer."""
+def _by_layer(
+    squares: Sequence[tuple[NamedMatrix, float]], quantity: str = "", role: Role = "measured"
+) -> list[Series]:
+    """One series per stack: the roots of the sums by layer."""
     table: dict[str, dict[int, float]] = {}
     for matrix, square in squares:
         if matrix.name.layer is not None:
             layers = table.setdefault(matrix.name.stack, {})
             layers[matrix.name.layer + 1] = layers.get(matrix.name.layer + 1, 0.0) + square
-    return tuple(
+    return [
         Series(
-            label=stack + suffix,
+            location=Location(stack=stack),
+            quantity=quantity,
+            role=role,
             x=tuple(sorted(layers)),
             y=tuple(layers[layer] ** 0.5 for layer in sorted(layers)),
-            dashes=bool(suffix),
         )
         for stack, layers in table.items()
-    )
+    ]

@@ -3,7 +3,8 @@
     mean of |y_k − y_{k−1}|,  y_k the output of the stack cut off after sub-layer k
 
 Xie et al. 2023: in pre-LN it falls as k^-1/2 (Corollary 3.5); where streams are added up at the end, as in ResiDual,
-it is never below √(2/π)·ω (Corollary 3.7, printed of pre-LN but proved for ResiDual), ω of Theorem 3.6.
+it is never below √(2/π)·ω (Corollary 3.7, printed of pre-LN but proved for ResiDual), ω of Theorem 3.6. Fact: `power`,
+of k with which the change falls, from the fourth sub-layer on.
 """
 
 from __future__ import annotations
@@ -14,49 +15,47 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from lamina.diagnosis.measures.averaging import average
-from lamina.diagnosis.measures.hidden_change import MEAN_OF_ABSOLUTE, predicted
-from lamina.diagnosis.measures.line import fit_logarithms
-from lamina.diagnosis.measures.reading import NotMeasurable, as_state, positions, stacks_of
-from lamina.diagnosis.recording.records import Record, Seen, StackRecord
-from lamina.diagnosis.results import Measure, Series
+from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
+from lamina.diagnosis.measures.hidden_change import MEAN_OF_ABSOLUTE, predicted_omegas
+from lamina.diagnosis.measures.reading import as_state, positions, stacks_of
+from lamina.diagnosis.measures.statistics import fit_power
+from lamina.diagnosis.recording.records import Recorded, StackRecord
+from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
 from lamina.model.stack import Stack
 
-MEASURE = Measure(
-    key="added-block",
-    title="What one more block does to the output",
-    formula="mean |y_k − y_{k−1}|, y_k the output of the first k sub-layers",
-    source="Xie et al. 2023, Corollaries 3.5 and 3.7",
-    look_for="A line that fades to the right says that more layers would change little. Broken: √(2/π)·ω of Theorems "
-    "3.3 and 3.6, a lower bound where streams are added up at the end.",
-    x_label="sub-layer",
-    y_label="mean absolute change of the output",
-)
 
+class AddedBlock(Measure):
+    title = "Change of the output by one more block"
+    formula = "mean |y_k − y_{k−1}|, y_k the output of the first k sub-layers"
+    source = "Xie et al. 2023, Corollaries 3.5 and 3.7"
+    look_for = (
+        "A line that falls to the right shows that more layers would change little. Dashed: √(2/π)·ω of Theorems 3.3 "
+        "and 3.6, a lower bound where streams are added up at the end."
+    )
+    axes = Axes(x="sub-layer", y="mean absolute change of the output")
+    needs = ("record",)
+    position = 70
 
-def take(records: Sequence[Record]) -> Measure:
-    return average([_take(record) for record in records])
+    def take(self, evidence: Evidence) -> Measurement:
+        measured, predicted = [], []
+        for stack in stacks_of(require(evidence.record)):
+            if stack.own is None:
+                raise NotMeasurable("only Lamina's own stacks can be cut off after any sub-layer")
+            outputs = (positions(stack, Recorded(output)) for output in _outputs(stack, stack.own))
+            found = tuple((after - before).abs().mean().item() for before, after in pairwise(outputs))
+            location, places = Location(stack=stack.name), tuple(range(1, len(found) + 1))
+            measured.append(Series(location=location, x=places, y=found))
+            if omegas := predicted_omegas(stack):
+                y = tuple(MEAN_OF_ABSOLUTE * omega for omega in omegas)
+                predicted.append(Series(location=location, role="predicted", x=places, y=y))
+        return self.measurement([*measured, *predicted])
 
-
-def conclude(measure: Measure) -> Measure:
-    """Adds the power of k with which the change fades, from the fourth sub-layer on."""
-    powers = {f"{line.label} power": fit_logarithms(line.x[3:], line.y[3:]).slope for line in measure.measured}
-    return measure.model_copy(update={"facts": powers})
-
-
-def _take(record: Record) -> Measure:
-    measured, theory = [], []
-    for stack in stacks_of(record):
-        if stack.own is None:
-            raise NotMeasurable("only Lamina's own stacks can be cut off after any sub-layer")
-        outputs = (positions(stack, Seen(output)) for output in _outputs(stack, stack.own))
-        found = tuple((after - before).abs().mean().item() for before, after in pairwise(outputs))
-        places = tuple(range(1, len(found) + 1))
-        measured.append(Series(label=stack.name, x=places, y=found))
-        if omegas := predicted(stack):
-            y = tuple(MEAN_OF_ABSOLUTE * omega for omega in omegas)
-            theory.append(Series(label=f"{stack.name} in theory", x=places, y=y, dashes=True))
-    return MEASURE.model_copy(update={"measured": tuple(measured), "theory": tuple(theory)})
+    def conclude(self, measurement: Measurement) -> Measurement:
+        facts = [
+            Fact(name="power", location=each.location, value=fit_power(each.x[3:], each.y[3:]).slope)
+            for each in measurement.measured
+        ]
+        return measurement.model_copy(update={"facts": tuple(facts)})
 
 
 def _outputs(stack: StackRecord, own: Stack) -> Sequence[Tensor]:

@@ -3,63 +3,67 @@
     ‖E[∂L/∂W²_L]‖_F,  W²_L the second feed-forward matrix of the last layer, E the mean over mini-batches
 
 Xiong et al. 2020, Theorem 1 and figure 3 c, d (6-6 to 14-14): independent of the depth in post-LN, O(1/√L) in pre-LN.
+Facts: `power`, of the depth with which the norm changes; `largest/least`, the ratio of the extreme norms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import nn
 
-from lamina.diagnosis.measures.averaging import average, with_spread
-from lamina.diagnosis.measures.expected_gradient import ExpectedGradient
-from lamina.diagnosis.measures.line import fit_logarithms, ratio
-from lamina.diagnosis.measures.reading import NotMeasurable
+from lamina.diagnosis.measures.base import Evidence, Factory, Measure, NotMeasurable, require
+from lamina.diagnosis.measures.layer_gradients import ExpectedGradient
+from lamina.diagnosis.measures.statistics import average, fit_power, ratio, with_spread
 from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.passes import Pass
 from lamina.diagnosis.recording.taps import norm_of
-from lamina.diagnosis.results import Measure, Series
+from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
 from lamina.residual.base import Placement
 
-Factory = Callable[[int, int | None], nn.Module]
-"""A new model from a seed and a number of layers; None stands for the model's own."""
 DEPTHS = (6, 8, 10, 12, 14)
+SEEDS, BATCHES = (1, 2), 2  # few, because the power of the depth hardly varies
 POWERS = {"post": 0.0, "pre": -0.5}
 """Of the depth, in Theorem 1."""
-MEASURE = Measure(
-    key="gradient-against-depth",
-    title="Gradient of the last layer against depth",
-    formula="‖E[∂L/∂W]‖ of the last feed-forward matrix",
-    source="Xiong et al. 2020, Theorem 1 and figure 3 c, d",
-    look_for="A level line says that deeper models take steps as large as shallow ones in their last layer, which is "
-    "why post-LN wants a warm-up. Broken: Theorem 1, through the mean.",
-    x_label="layers",
-    y_label="gradient norm",
-    log_x=True,
-    log_y=True,
-)
+LOCATION = Location(matrix="outer")
 
 
-def against_depth(
-    factory: Factory,
-    passes: Sequence[Pass],
-    seeds: Sequence[int],
-    depths: Sequence[int] = DEPTHS,
-    placement: Placement | None = None,
-) -> Measure:
-    """The mean over the seeds; `placement` tells of the last stack."""
-    samples = []
-    for seed in seeds:
-        norms = tuple(last_gradient(factory(seed, depth), passes) for depth in depths)
-        line = Series(label="last feed-forward matrix", x=tuple(depths), y=norms)
-        samples.append(MEASURE.model_copy(update={"measured": (line,)}))
-    return with_spread(_conclude(average(samples), placement), [_conclude(each, placement) for each in samples])
+class GradientAgainstDepth(Measure):
+    title = "Gradient of the last layer against depth"
+    formula = "‖E[∂L/∂W]‖ of the last feed-forward matrix"
+    source = "Xiong et al. 2020, Theorem 1 and figure 3 c, d"
+    look_for = (
+        "A level line shows that the last layer of a deep model takes steps as large as that of a shallow one, which "
+        "is why post-LN needs a warm-up. Dashed: Theorem 1, through the mean."
+    )
+    axes = Axes(x="layers", y="gradient norm", log_x=True, log_y=True)
+    needs = ("factory",)
+    position = 200
+
+    def take(self, evidence: Evidence) -> Measurement:
+        placements = list(require(evidence.structure).placements.values())
+        return self.against_depth(require(evidence.factory), evidence.passes[:BATCHES], placement=placements[-1])
+
+    def against_depth(
+        self,
+        factory: Factory,
+        passes: Sequence[Pass],
+        seeds: Sequence[int] = SEEDS,
+        depths: Sequence[int] = DEPTHS,
+        placement: Placement | None = None,
+    ) -> Measurement:
+        """The mean over seeds; `placement` is that of the last stack."""
+        samples = []
+        for seed in seeds:
+            norms = tuple(last_gradient(factory(seed, depth), passes) for depth in depths)
+            samples.append(self.measurement([Series(location=LOCATION, x=tuple(depths), y=norms)]))
+        return with_spread(_concluded(average(samples), placement), [_concluded(each, placement) for each in samples])
 
 
 def last_gradient(model: nn.Module, passes: Sequence[Pass]) -> float:
-    """The norm of the expected gradient of the last matrix that ends a feed-forward sub-layer. Nothing below it is
+    """The norm of the expected gradient of the last matrix that ends a feed-forward sub-layer. Only that matrix is
     differentiated."""
     outer = [each for each in find_layers(model).matrices if each.name.kind == "outer" and each.name.layer is not None]
     trained = [each for each in outer if each.parameter.requires_grad]
@@ -76,14 +80,17 @@ def last_gradient(model: nn.Module, passes: Sequence[Pass]) -> float:
     return norm_of(expected.mean()[last.name]).item()
 
 
-def _conclude(measure: Measure, placement: Placement | None) -> Measure:
-    (line,) = measure.measured
-    facts = {"power": fit_logarithms(line.x, line.y).slope, "largest/least": ratio(max(line.y), min(line.y))}
-    theory: tuple[Series, ...] = ()
+def _concluded(measurement: Measurement, placement: Placement | None) -> Measurement:
+    (line,) = measurement.measured
+    facts = (
+        Fact(name="power", value=fit_power(line.x, line.y).slope),
+        Fact(name="largest/least", value=ratio(max(line.y), min(line.y))),
+    )
+    predicted: tuple[Series, ...] = ()
     if placement is not None and placement in POWERS:
         shape = np.power(line.x, POWERS[placement])
-        with np.errstate(divide="ignore"):  # a gradient may have vanished
+        with np.errstate(divide="ignore"):  # a gradient may be zero
             middle = np.exp(np.mean(np.log(line.y) - np.log(shape)))
         y = tuple((middle * shape).tolist())
-        theory = (Series(label=f"{placement}-LN in theory", x=line.x, y=y, dashes=True),)
-    return measure.model_copy(update={"facts": facts, "theory": theory})
+        predicted = (Series(location=LOCATION, quantity=f"{placement}-LN", role="predicted", x=line.x, y=y),)
+    return measurement.model_copy(update={"facts": facts, "series": (line, *predicted)})

@@ -2,66 +2,61 @@
 
     ‖∂L/∂(input)‖ and ‖∂L/∂(output)‖,  norms counted from 1 upwards in each stack
 
-Takase et al. 2022, figures 3, 4 and 7: in post-LN the gradient shrinks at the norms, and there alone.
+Takase et al. 2022, figures 3, 4 and 7: in post-LN the gradient shrinks at the norms, and only there.
+
+Facts: `input/output`, the median ratio of the two norms for each kind of sub-layer that a norm belongs to (`end` for
+the norms at the stack's ends).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import nan
 from statistics import median
 
-from lamina.diagnosis.measures.averaging import average
-from lamina.diagnosis.measures.reading import NotMeasurable, norms_of, stacks_of
-from lamina.diagnosis.recording.records import NormRecord, Record, StackRecord
-from lamina.diagnosis.results import Measure, Series
-
-MEASURE = Measure(
-    key="gradient-at-norms",
-    title="Gradient at the norms",
-    formula="‖∂L/∂x‖ at the input and the output of every norm",
-    source="Takase et al. 2022, figures 3, 4 and 7",
-    look_for="Where the line of the inputs lies below that of the outputs, the norms themselves shrink the gradient.",
-    x_label="norm",
-    y_label="gradient norm",
-    log_y=True,
-)
+from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
+from lamina.diagnosis.measures.reading import norms_of, stacks_of
+from lamina.diagnosis.recording.records import NormRecord, StackRecord
+from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
 
 
-def take(records: Sequence[Record]) -> Measure:
-    return average([_take(record) for record in records])
+class GradientAtNorms(Measure):
+    title = "Gradient at the norms"
+    formula = "‖∂L/∂x‖ at the input and the output of every norm"
+    source = "Takase et al. 2022, figures 3, 4 and 7"
+    look_for = "Where the gradient at the inputs is below that at the outputs, the norms themselves shrink it."
+    axes = Axes(x="norm", y="gradient norm", log_y=True)
+    needs = ("record",)
+    position = 30
+
+    def take(self, evidence: Evidence) -> Measurement:
+        stacks = [stack for stack in stacks_of(require(evidence.record)) if stack.norms]
+        if not stacks:
+            raise NotMeasurable("the stacks have no norms")
+        series = [each for stack in stacks for each in _series(stack)]
+        return self.measurement(series, facts=[fact for stack in stacks for fact in _facts(stack)])
 
 
-def _take(record: Record) -> Measure:
-    stacks = [stack for stack in stacks_of(record) if stack.norms]
-    if not stacks:
-        raise NotMeasurable("the stacks have no norms")
-    measured = [line for stack in stacks for line in _measured(stack)]
-    facts = {name: value for stack in stacks for name, value in _facts(stack)}
-    return MEASURE.model_copy(update={"measured": tuple(measured), "facts": facts})
-
-
-def _measured(stack: StackRecord) -> Iterator[Series]:
-    """NaN where no gradient comes back, as to an input that no weight has touched."""
+def _series(stack: StackRecord) -> Iterator[Series]:
+    """NaN where no gradient arrives, as at an input that no trained weight has touched."""
     norms = norms_of(stack)
     places = tuple(range(1, len(norms) + 1))
-    for label, ends in (("input", [norm.input for norm in norms]), ("output", [norm.output for norm in norms])):
+    for quantity, ends in (("input", [norm.input for norm in norms]), ("output", [norm.output for norm in norms])):
         found = [end.gradient_norm for end in ends]
         if set(found) == {None}:
-            raise NotMeasurable(f"no gradient came back to the norms of the {stack.name}")
+            raise NotMeasurable(f"no gradient reached the norms of the {stack.name}")
         y = tuple(nan if norm is None else norm for norm in found)
-        yield Series(label=f"{stack.name} {label}", x=places, y=y)
+        yield Series(location=Location(stack=stack.name), quantity=quantity, x=places, y=y)
 
 
-def _facts(stack: StackRecord) -> Iterator[tuple[str, float]]:
-    """What the norms leave of the gradient on the way down, by kind of their sub-layer: medians of input ÷ output."""
+def _facts(stack: StackRecord) -> Iterator[Fact]:
     ratios: dict[str, list[float]] = {}
     for norm in stack.norms:
         below, above = norm.input.gradient_norm, norm.output.gradient_norm
         if above and below is not None:
             ratios.setdefault(_kind(stack, norm), []).append(below / above)
     for kind, found in ratios.items():
-        yield f"{stack.name} {kind} input/output", median(found)
+        yield Fact(name="input/output", location=Location(stack=stack.name, sublayer_kind=kind), value=median(found))
 
 
 def _kind(stack: StackRecord, norm: NormRecord) -> str:

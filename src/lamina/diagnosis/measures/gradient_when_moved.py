@@ -1,11 +1,12 @@
-"""What is left of the lowest layers' gradient when every trained weight has moved equally far, up or down at random.
+"""The gradient of the weakest layer after every trained weight has moved equally far, up or down at random.
 
     min_l ‖∂L/∂W_l‖ ÷ ‖∂L/∂W_L‖  at  W + m·s,  s = ±1 at random, L the last layer of the stack
 
-Adam moves every weight by about its rate at each step, whatever the gradient, so m grows with the rate. A model may
-look well at its start and lose its gradient a little further on: where norms stand in the stream, larger weights make
-branches outweigh what they are added to, and every norm then passes less of the gradient on. Where the stream grows
-along with its branches, nothing is lost. It takes passes of its own, so it is measured on a model, not on a record.
+Adam moves every weight by about its learning rate at each step, whatever the gradient, so m grows with the learning
+rate. A model may have a good gradient at initialisation and lose it a little further on: where norms stand in the
+stream, larger weights make branches outweigh the stream they are added to, and every norm then passes less of the
+gradient on. Where the stream grows along with its branches, nothing is lost. Fact of each stack: `at the start`, the
+ratio before any move.
 """
 
 from __future__ import annotations
@@ -17,74 +18,82 @@ from math import inf, isfinite, nan
 import torch
 from torch import Tensor, nn
 
-from lamina.diagnosis.measures.gradient_by_layer import norms_by_layer, over_kinds, weakest
-from lamina.diagnosis.measures.reading import NotMeasurable
+from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
+from lamina.diagnosis.measures.layer_gradients import norms_by_layer, norms_over_kinds, weakest_layer
 from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.passes import Pass, gradients_of
 from lamina.diagnosis.recording.records import MatrixName
-from lamina.diagnosis.results import Measure, Series
+from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
 
 MOVES = (0.01, 0.03, 0.1, 0.3)
-MEASURE = Measure(
-    key="gradient-when-moved",
-    title="The gradient that is left when the weights have moved",
-    formula="min_l ‖∂L/∂W_l‖ ÷ ‖∂L/∂W_L‖ at W + m·s, s = ±1 at random",
-    source="not in the papers; calibrated with runs in docs/log.md",
-    look_for="A line that falls loses the gradient of its lowest layers once training has carried the weights so far. "
-    "Adam carries them the further, the higher its rate. On one batch, at two seeds where models are made anew.",
-    x_label="how far every weight has moved, m",
-    y_label="share of the last layer's",
-    log_x=True,
-    log_y=True,
-)
 
 
-def take(model: nn.Module, run: Pass) -> Measure:
-    """The signs are drawn from the random state of the process. The weights are put back."""
-    matrices = find_layers(model).matrices
-    weights = list(dict.fromkeys(each.parameter for each in matrices if each.parameter.requires_grad))
-    signs = [_random_signs(weight) for weight in weights]
-    found = []
-    start = over_kinds(norms_by_layer(gradients_of(model, run)))
-    with _put_back(weights):
-        for before, move in zip((0.0, *MOVES), MOVES, strict=False):
-            with torch.no_grad():
-                for weight, sign in zip(weights, signs, strict=True):
-                    weight.add_(sign, alpha=move - before)
-            found.append(over_kinds(norms_by_layer(_gradients(model, run, move))))
-    stacks = dict.fromkeys(stack for each in found for stack, layers in each.items() if len(layers) > 1)
-    if not stacks:
-        raise NotMeasurable("no stack has two layers whose gradients could be compared")
-    lines = (Series(label=stack, x=MOVES, y=tuple(_share(each.get(stack, {})) for each in found)) for stack in stacks)
-    facts = {f"{stack} at the start": _share(start.get(stack, {})) for stack in stacks}
-    return MEASURE.model_copy(update={"measured": tuple(lines), "facts": facts})
+class GradientWhenMoved(Measure):
+    title = "Gradient of the weakest layer after the weights have moved"
+    formula = "min_l ‖∂L/∂W_l‖ ÷ ‖∂L/∂W_L‖ at W + m·s, s = ±1 at random"
+    source = "not in the papers; calibrated with runs, see the experiments in the docs"
+    look_for = (
+        "A line that falls shows a model whose lowest layers lose their gradient once training has moved the weights "
+        "that far. Adam moves them the further, the higher its learning rate. Taken on one batch, at two seeds where "
+        "models are built anew."
+    )
+    axes = Axes(
+        x="distance that every weight has moved, m", y="share of the last layer's gradient", log_x=True, log_y=True
+    )
+    needs = ("model",)
+    max_seeds = 2
+    position = 100
+
+    def take(self, evidence: Evidence) -> Measurement:
+        """The signs are drawn from the random state of the process. The weights are restored."""
+        model, run = require(evidence.model), evidence.passes[0]
+        matrices = find_layers(model).matrices
+        weights = list(dict.fromkeys(each.parameter for each in matrices if each.parameter.requires_grad))
+        signs = [_random_signs(weight) for weight in weights]
+        found = []
+        start = norms_over_kinds(norms_by_layer(gradients_of(model, run)))
+        with _restored(weights):
+            for before, move in zip((0.0, *MOVES), MOVES, strict=False):
+                with torch.no_grad():
+                    for weight, sign in zip(weights, signs, strict=True):
+                        weight.add_(sign, alpha=move - before)
+                found.append(norms_over_kinds(norms_by_layer(_gradients(model, run, move))))
+        stacks = dict.fromkeys(stack for each in found for stack, layers in each.items() if len(layers) > 1)
+        if not stacks:
+            raise NotMeasurable("no stack has two layers whose gradients could be compared")
+        series, facts = [], []
+        for stack in stacks:
+            location, y = Location(stack=stack), tuple(_share(each.get(stack, {})) for each in found)
+            series.append(Series(location=location, x=MOVES, y=y))
+            facts.append(Fact(name="at the start", location=location, value=_share(start.get(stack, {}))))
+        return self.measurement(series, facts=facts)
 
 
 def _gradients(model: nn.Module, run: Pass, move: float) -> dict[MatrixName, Tensor]:
     try:
         return gradients_of(model, run)
-    except Exception as error:  # whatever guards the model or its loss has: it is we who moved the weights
+    except Exception as error:  # a model or a loss may refuse such weights, and it was this measure that moved them
         raise NotMeasurable(f"with all weights moved by {move} it raised {type(error).__name__}: {error}") from error
 
 
 def _share(layers: Mapping[int, float]) -> float:
-    """Of the weakest layer; NaN where there is nothing to compare, infinite where gradients are not finite any more."""
+    """Of the weakest layer; NaN where there are no two layers to compare, infinite where a gradient is not finite."""
     if len(layers) < 2:
         return nan
-    return weakest(layers).share if all(map(isfinite, layers.values())) else inf
+    return weakest_layer(layers).share if all(map(isfinite, layers.values())) else inf
 
 
 def _random_signs(weight: Tensor) -> Tensor:
-    """Drawn on the host: the same on every device."""
+    """Drawn on the host, so that they are the same on every device."""
     return torch.randint(0, 2, weight.shape, dtype=torch.int8).mul_(2).sub_(1).to(weight.device)
 
 
 @contextmanager
-def _put_back(weights: Sequence[nn.Parameter]) -> Iterator[None]:
-    kept = [weight.detach().clone() for weight in weights]
+def _restored(weights: Sequence[nn.Parameter]) -> Iterator[None]:
+    saved = [weight.detach().clone() for weight in weights]
     try:
         yield
     finally:
         with torch.no_grad():
-            for weight, old in zip(weights, kept, strict=True):
-                weight.copy_(old)
+            for weight, value in zip(weights, saved, strict=True):
+                weight.copy_(value)

@@ -2,64 +2,65 @@
 
     β_ij = √(Var c_ij ÷ Var x_i),  c_ij the contribution of branch j to x_i; j = 0 is the embedding
 
-Liu et al. 2020, figures 7 and 8. At the start the squares of a row sum to one. The diagonal, the share of the newest
+Liu et al. 2020, figures 7 and 8. Before training the squares of a row sum to one. The diagonal, the share of the newest
 branch, is √(Var f_i ÷ (Var x₀ + Σ_{j≤i} Var f_j)) in pre-LN and the same at every depth in post-LN, where the stream
 has variance 1: √(v ÷ (1 + v)), v the mean variance of the branches.
+
+Facts of each stack: `Σβᵢᵢ²`, which the change of the output is proportional to (Theorem 2); `smallest row sum` and
+`largest row sum` of squares; `slope` of the diagonal after the fourth sub-layer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import accumulate
 from math import nan, sqrt
 
-from lamina.diagnosis.measures.averaging import average
+from lamina.diagnosis.measures.base import Evidence, Measure, require
 from lamina.diagnosis.measures.contributions import contributions
-from lamina.diagnosis.measures.line import fit, ratio
 from lamina.diagnosis.measures.reading import branch_of, placement_of, stacks_of, stream, variance
-from lamina.diagnosis.recording.records import Record, StackRecord
-from lamina.diagnosis.results import Grid, Measure, Series
-
-MEASURE = Measure(
-    key="layer-dependency",
-    title="How much each layer depends on each branch",
-    formula="β_ij = √(Var c_ij ÷ Var x_i)",
-    source="Liu et al. 2020, figures 7 and 8",
-    look_for="A bright diagonal means that every layer relies on its own branch, which amplifies small changes of the "
-    "weights; an even map, or a diagonal that fades as 1/√i, is stable. Broken: the diagonal in theory.",
-    x_label="sub-layer",
-    y_label="β of the newest branch",
-)
+from lamina.diagnosis.measures.statistics import fit, ratio
+from lamina.diagnosis.recording.records import StackRecord
+from lamina.diagnosis.results import Axes, Fact, Grid, Location, Measurement, Series
 
 
-def take(records: Sequence[Record]) -> Measure:
-    return average([_take(record) for record in records])
+class LayerDependency(Measure):
+    title = "Dependency of each layer on each branch"
+    formula = "β_ij = √(Var c_ij ÷ Var x_i)"
+    source = "Liu et al. 2020, figures 7 and 8"
+    look_for = (
+        "A bright diagonal shows that every layer relies on its own branch, which amplifies small changes of the "
+        "weights; an even map, or a diagonal that falls as 1/√i, is stable. Dashed: the predicted diagonal."
+    )
+    axes = Axes(x="sub-layer", y="β of the newest branch")
+    needs = ("record",)
+    position = 90
 
+    def take(self, evidence: Evidence) -> Measurement:
+        grids, measured, predicted = [], [], []
+        for stack in stacks_of(require(evidence.record)):
+            location, rows = Location(stack=stack.name), list(shares(stack))
+            padded = tuple(tuple(row) + (nan,) * (len(rows) + 1 - len(row)) for row in rows)
+            places = tuple(range(1, len(rows) + 1))
+            columns = "branch (0 is the embedding)"
+            grids.append(Grid(location=location, values=padded, rows="sub-layer", columns=columns, first_column=0))
+            measured.append(Series(location=location, x=places, y=tuple(row[-1] for row in rows)))
+            if diagonal := _predicted_diagonal(stack):
+                predicted.append(Series(location=location, role="predicted", x=places, y=tuple(diagonal)))
+        return self.measurement([*measured, *predicted], grids=grids)
 
-def conclude(measure: Measure) -> Measure:
-    """Adds the sum of the squared diagonal, which the output change is proportional to (Liu et al., Theorem 2), how far
-    the squares of a row are from one at most, and the slope of the diagonal after the fourth sub-layer."""
-    facts = {}
-    for grid, diagonal in zip(measure.grids, measure.measured, strict=True):
-        facts[f"{grid.label} Σβᵢᵢ²"] = sum(share**2 for share in diagonal.y)
-        rows = [sum(share**2 for share in row if share == share) for row in grid.values]
-        facts[f"{grid.label} row of squares, least"] = min(rows)
-        facts[f"{grid.label} row of squares, largest"] = max(rows)
-        facts[f"{grid.label} slope of the diagonal"] = fit(diagonal.x[4:], diagonal.y[4:]).slope
-    return measure.model_copy(update={"facts": facts})
-
-
-def _take(record: Record) -> Measure:
-    grids, measured, theory = [], [], []
-    for stack in stacks_of(record):
-        rows = list(shares(stack))
-        padded = tuple(tuple(row) + (nan,) * (len(rows) + 1 - len(row)) for row in rows)
-        places = tuple(range(1, len(rows) + 1))
-        grids.append(Grid(label=stack.name, values=padded, rows="sub-layer", columns="branch, 0 the embedding"))
-        measured.append(Series(label=stack.name, x=places, y=tuple(row[-1] for row in rows)))
-        if diagonal := _diagonal(stack):
-            theory.append(Series(label=f"{stack.name} in theory", x=places, y=tuple(diagonal), dashes=True))
-    return MEASURE.model_copy(update={"grids": tuple(grids), "measured": tuple(measured), "theory": tuple(theory)})
+    def conclude(self, measurement: Measurement) -> Measurement:
+        facts = []
+        for grid, diagonal in zip(measurement.grids, measurement.measured, strict=True):
+            sums = [sum(share**2 for share in row if share == share) for row in grid.values]
+            found = {
+                "Σβᵢᵢ²": sum(share**2 for share in diagonal.y),
+                "smallest row sum": min(sums),
+                "largest row sum": max(sums),
+                "slope": fit(diagonal.x[4:], diagonal.y[4:]).slope,
+            }
+            facts += [Fact(name=name, location=grid.location, value=value) for name, value in found.items()]
+        return measurement.model_copy(update={"facts": tuple(facts)})
 
 
 def shares(stack: StackRecord) -> Iterator[list[float]]:
@@ -69,7 +70,7 @@ def shares(stack: StackRecord) -> Iterator[list[float]]:
         yield (variances / whole.var(correction=0)).sqrt().tolist()
 
 
-def _diagonal(stack: StackRecord) -> list[float]:
+def _predicted_diagonal(stack: StackRecord) -> list[float]:
     branches = [variance(stack, branch_of(stack, sublayer)) for sublayer in stack.sublayers]
     match placement_of(stack):
         case "pre":

@@ -1,72 +1,74 @@
-"""Gradients against updates of the attention matrices, by layer.
+"""Gradients against updates of the attention matrices over training.
 
-    ‖∂L/∂W‖ and ‖W′ − W‖ of query, key, value and output matrices, each divided by the largest in the network
+    ‖∂L/∂W‖ and ‖W_{t+1} − W_t‖ of query, key, value and output matrices, each divided by the largest in the network
 
-Liu et al. 2020, figures 5 and 11: gradients are unbalanced, those of queries and keys far smaller; Adam evens the
-updates out. W and W′ are the weights at two moments of training, such as the ends of two epochs.
+Liu et al. 2020, figures 5 and 11: gradients are unbalanced, those of queries and keys far smaller; Adam makes the
+updates similar. Every line is the mean over the layers of a stack. Facts: `largest/least`, of the gradients and of the
+updates at the last watched step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import nan
 from statistics import fmean
 
-from torch import Tensor
-
-from lamina.diagnosis.measures.gradient_by_layer import norms_by_layer
-from lamina.diagnosis.measures.reading import NotMeasurable
-from lamina.diagnosis.recording.cross_attention import CROSS
-from lamina.diagnosis.recording.records import MatrixName
-from lamina.diagnosis.results import Measure, Series
+from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
+from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
+from lamina.diagnosis.watching.observation import Observation
 
 KINDS = ("query", "key", "value", "output")
-UNRECOGNISED = "no query, key, value or output matrix was recognised"
-MEASURE = Measure(
-    key="matrix-updates",
-    title="Gradients against updates of the attention matrices",
-    formula="‖∂L/∂W‖ and ‖W′ − W‖, relative to the network's largest",
-    source="Liu et al. 2020, figures 5 and 11",
-    look_for="Gradients may differ by orders of magnitude; updates should lie close together. Where they do not, the "
-    "optimiser does not even them out.",
-    x_label="layer",
-    y_label="relative norm",
-    log_y=True,
-)
-Norms = Mapping[tuple[str, str], Mapping[int, float]]
-"""By stack and kind, then by layer from 0."""
+QUANTITIES = ("gradient", "update")
+
+Norms = dict[Location, dict[int, float]]
+"""By stack, kind of sub-layer and kind of matrix, then by layer."""
 
 
-def take(
-    gradients: Mapping[MatrixName, Tensor], before: Mapping[MatrixName, Tensor], after: Mapping[MatrixName, Tensor]
-) -> Measure:
-    """Gradients at some moment, and the weights before and after it."""
-    names = [name for name in gradients if name in before and name in after]
-    moved = {name: after[name] - before[name] for name in names}
-    return relate(norms_by_layer({name: gradients[name] for name in names}), norms_by_layer(moved))
+class MatrixUpdates(Measure):
+    title = "Gradients against updates of the attention matrices"
+    formula = "‖∂L/∂W‖ and ‖W_{t+1} − W_t‖, relative to the network's largest"
+    source = "Liu et al. 2020, figures 5 and 11"
+    look_for = (
+        "Gradients may differ by orders of magnitude; updates should be close together. Where they are not, the "
+        "optimiser does not balance them."
+    )
+    axes = Axes(x="step", y="relative norm", log_y=True)
+    needs = ("history",)
+    position = 330
+
+    def take(self, evidence: Evidence) -> Measurement:
+        history = [each for each in require(evidence.history) if _norms(each, "update")]
+        if not history:
+            raise NotMeasurable("no query, key, value or output matrix was recognised among the trained ones")
+        series = []
+        for quantity in QUANTITIES:
+            means = [_relative_means(_norms(each, quantity)) for each in history]
+            for location in dict.fromkeys(location for each in means for location in each):
+                y = tuple(each.get(location, nan) for each in means)
+                x = tuple(each.step for each in history)
+                series.append(Series(location=location, quantity=quantity, x=x, y=y))
+        facts = [
+            Fact(name="largest/least", quantity=quantity, value=_imbalance(_norms(history[-1], quantity)))
+            for quantity in QUANTITIES
+        ]
+        return self.measurement(series, facts=facts)
 
 
-def relate(gradients: Norms, updates: Norms) -> Measure:
-    """The same where the norms are known, as to a watch."""
-    measured, facts = [], {}
-    for label, norms in (("gradient", gradients), ("update", updates)):
-        lines = {key: layers for key, layers in norms.items() if key[1].removeprefix(CROSS) in KINDS}
-        if not lines:
-            raise NotMeasurable(UNRECOGNISED)
-        every = [norm for layers in lines.values() for norm in layers.values()]
-        largest = max(every) or 1.0
-        facts[f"{label} largest/least"] = largest / min(every) if min(every) else float("inf")
-        for (stack, kind), layers in lines.items():
-            y = tuple(norm / largest for norm in layers.values())
-            measured.append(Series(label=f"{stack} {kind} {label}", x=tuple(each + 1 for each in layers), y=y))
-    return MEASURE.model_copy(update={"measured": tuple(measured), "facts": facts})
+def _norms(observation: Observation, quantity: str) -> Norms:
+    found: Norms = {}
+    for each in observation.matrices:
+        if each.location.layer is not None and each.location.matrix in KINDS:
+            kind = each.location.model_copy(update={"layer": None})
+            norm = each.gradient_norm if quantity == "gradient" else each.update_norm
+            found.setdefault(kind, {})[each.location.layer] = norm
+    return found
 
 
-def over_training(moments: Mapping[int, Measure]) -> Measure:
-    """The same against the step, every line the mean over its layers."""
-    steps = tuple(sorted(moments))
-    means = {step: {line.label: fmean(line.y) for line in moments[step].measured} for step in steps}
-    labels = dict.fromkeys(label for step in steps for label in means[step])
-    lines = [Series(label=label, x=steps, y=tuple(means[step].get(label, nan) for step in steps)) for label in labels]
-    facts = moments[steps[-1]].facts
-    return MEASURE.model_copy(update={"measured": tuple(lines), "facts": facts, "x_label": "step"})
+def _relative_means(norms: Norms) -> dict[Location, float]:
+    """The mean over layers, relative to the largest norm of all."""
+    largest = max(norm for layers in norms.values() for norm in layers.values()) or 1.0
+    return {location: fmean(norm / largest for norm in layers.values()) for location, layers in norms.items()}
+
+
+def _imbalance(norms: Norms) -> float:
+    every = [norm for layers in norms.values() for norm in layers.values()]
+    return (max(every) or 1.0) / min(every) if min(every) else float("inf")

@@ -1,64 +1,60 @@
-"""Spectral norm of the Jacobian of every norm, and what its input's size says it should be.
+"""Spectral norm of the Jacobian of every norm, and its prediction from the size of the norm's input.
 
     ‖∂LN(x)/∂x‖₂  against  √d ÷ ‖x − mean(x)‖,  and √d ÷ ‖x‖ beside it
 
 Xiong et al. 2020, Lemma 3: the larger its input, the more a norm shrinks the gradient. For gain 1 and vanishing eps the
-first is exact in any width above two. The norm is found by power iteration on JᵀJ of the module itself, at a few
-positions.
+first prediction is exact in any width above two. The spectral norm is found by power iteration on JᵀJ of the module
+itself, at a few positions. Fact: `power`, of the norm's number, with which the spectral norm changes (about −1/2 in
+pre-LN).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
-from lamina.diagnosis.measures.averaging import average
-from lamina.diagnosis.measures.line import fit_logarithms
-from lamina.diagnosis.measures.reading import NotMeasurable, positions, stacks_of
-from lamina.diagnosis.recording.records import Record
-from lamina.diagnosis.results import Measure, Series
+from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
+from lamina.diagnosis.measures.reading import positions, stacks_of
+from lamina.diagnosis.measures.statistics import fit_power
+from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
 
 POSITIONS, ITERATIONS = 16, 20
-MEASURE = Measure(
-    key="norm-jacobian",
-    title="How much the norms shrink the gradient",
-    formula="‖∂LN(x)/∂x‖₂ against √d ÷ ‖x − mean(x)‖",
-    source="Xiong et al. 2020, Lemma 3",
-    look_for="Values far below 1 in many norms on top of each other make gradients vanish in post-LN; in pre-LN they "
-    "fall with depth because the stream grows, and layers become the identity. Broken: Lemma 3.",
-    x_label="norm",
-    y_label="spectral norm",
-    log_y=True,
-)
 
 
-def take(records: Sequence[Record]) -> Measure:
-    return average([_take(record) for record in records])
+class NormJacobian(Measure):
+    title = "How much the norms shrink the gradient"
+    formula = "‖∂LN(x)/∂x‖₂ against √d ÷ ‖x − mean(x)‖"
+    source = "Xiong et al. 2020, Lemma 3"
+    look_for = (
+        "Values far below 1 in many successive norms make gradients vanish in post-LN; in pre-LN they fall with depth "
+        "because the stream grows, and layers become the identity. Dashed: Lemma 3."
+    )
+    axes = Axes(x="norm", y="spectral norm", log_y=True)
+    needs = ("record",)
+    position = 50
 
+    def take(self, evidence: Evidence) -> Measurement:
+        stacks = [stack for stack in stacks_of(require(evidence.record)) if stack.norms]
+        if not stacks:
+            raise NotMeasurable("the stacks have no norms")
+        measured, predicted = [], []
+        for stack in stacks:
+            location, places = Location(stack=stack.name), tuple(range(1, len(stack.norms) + 1))
+            inputs = [_few(positions(stack, norm.input)) for norm in stack.norms]
+            found = [spectral_norms(norm.module, x).mean().item() for norm, x in zip(stack.norms, inputs, strict=True)]
+            measured.append(Series(location=location, x=places, y=tuple(found)))
+            centred = tuple(_expected(x - x.mean(-1, keepdim=True)) for x in inputs)
+            plain = tuple(_expected(x) for x in inputs)
+            for quantity, y in (("√d ÷ ‖x − mean‖", centred), ("√d ÷ ‖x‖", plain)):
+                predicted.append(Series(location=location, quantity=quantity, role="predicted", x=places, y=y))
+        return self.measurement([*measured, *predicted])
 
-def conclude(measure: Measure) -> Measure:
-    """Adds the power of the norm's number with which the spectral norm goes: about −1/2 in pre-LN."""
-    powers = {f"{line.label} power": fit_logarithms(line.x, line.y).slope for line in measure.measured}
-    return measure.model_copy(update={"facts": powers})
-
-
-def _take(record: Record) -> Measure:
-    stacks = [stack for stack in stacks_of(record) if stack.norms]
-    if not stacks:
-        raise NotMeasurable("the stacks have no norms")
-    measured, theory = [], []
-    for stack in stacks:
-        places = tuple(range(1, len(stack.norms) + 1))
-        inputs = [_few(positions(stack, norm.input)) for norm in stack.norms]
-        found = [spectral_norms(norm.module, x).mean().item() for norm, x in zip(stack.norms, inputs, strict=True)]
-        centred = [_expected(x - x.mean(-1, keepdim=True)) for x in inputs]
-        measured.append(Series(label=stack.name, x=places, y=tuple(found)))
-        theory.append(Series(label=f"{stack.name} √d/‖x − mean‖", x=places, y=tuple(centred), dashes=True))
-        plain = tuple(_expected(x) for x in inputs)
-        theory.append(Series(label=f"{stack.name} √d/‖x‖", x=places, y=plain, dashes=True))
-    return MEASURE.model_copy(update={"measured": tuple(measured), "theory": tuple(theory)})
+    def conclude(self, measurement: Measurement) -> Measurement:
+        facts = [
+            Fact(name="power", location=each.location, value=fit_power(each.x, each.y).slope)
+            for each in measurement.measured
+        ]
+        return measurement.model_copy(update={"facts": tuple(facts)})
 
 
 def _few(x: Tensor) -> Tensor:

@@ -2,102 +2,121 @@
 
     mean over tokens of ‖F(x₀, W) − F(x₀, W + δ)‖²,  F the first stack with its final norm, without dropout
 
-Liu et al. 2020, figure 4. δ is ±1e-4 of random sign (`noise`), or one step of Adam at the rate 1e-6 (`step`); larger
-ones saturate. By their Theorem 2 the change is C·Σβᵢᵢ²: linear in the number n of sub-layers in post-LN (Corollary 2),
-and in ln n in pre-LN (Corollary 1).
+Liu et al. 2020, figure 4, with δ = ±1e-4 of random sign; larger ones saturate. By their Theorem 2 the change is
+C·Σβᵢᵢ²: linear in the number n of sub-layers in post-LN (Corollary 2), and in ln n in pre-LN (Corollary 1). Facts:
+`R² of n` and `R² of ln n`, of the two least-squares lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lamina.diagnosis.measures.averaging import average, with_spread
-from lamina.diagnosis.measures.gradient_against_depth import Factory
-from lamina.diagnosis.measures.line import fit
+from lamina.diagnosis.measures.base import Evidence, Factory, Measure, require
+from lamina.diagnosis.measures.reading import positions
+from lamina.diagnosis.measures.statistics import average, fit, with_spread
+from lamina.diagnosis.recording.layers import find_layers
+from lamina.diagnosis.recording.own import own_stacks
+from lamina.diagnosis.recording.passes import Pass, recording
 from lamina.diagnosis.recording.taps import norm_of
-from lamina.diagnosis.results import Measure, Series
+from lamina.diagnosis.results import Axes, Fact, Measurement, Series
+from lamina.model.evaluation import evaluation_mode
 from lamina.residual.base import Placement
 
-NOISE, RATE = 1e-4, 1e-6
+NOISE = 1e-4
+SEEDS = (1, 2)  # few, because the mean over the tokens of one batch hardly varies
 Move = Callable[[nn.Module, Sequence[nn.Parameter]], None]
 """Changes the weights of a model in place."""
-MEASURE = Measure(
-    key="output-change",
-    title="Change of the output when all weights move a little",
-    formula="E‖F(x₀, W) − F(x₀, W + δ)‖²",
-    source="Liu et al. 2020, figure 4, Corollaries 1 and 2",
-    look_for="A straight line means amplification: the deeper, the more every update shakes the output, and training "
-    "diverges. A curve that flattens is stable. Broken: the best line in n (post-LN) or ln n (pre-LN).",
-    x_label="sub-layers",
-    y_label="mean squared change",
-)
 
 
-def against_depth(
-    factory: Factory,
-    output: Callable[[nn.Module], Tensor],
-    weights: Callable[[nn.Module], Sequence[nn.Parameter]],
-    seeds: Sequence[int],
-    depths: Sequence[int],
-    *,
-    sublayers_per_layer: int,
-    placement: Placement | None = None,
-    move: Move | None = None,
-    label: str = "noise",
-) -> Measure:
-    """
-    output: what a model's first stack gives for the batch, at real positions, (…, dim).
-    weights: its weight matrices.
-    move: how they are moved; without it by ±1e-4 of random sign.
-    """
-    places = tuple(depth * sublayers_per_layer for depth in depths)
-    samples = []
-    for seed in seeds:
-        found = []
-        for depth in depths:
-            model = factory(seed, depth)
-            found.append(change(model, output, weights(model), move or random_signs(seed)))
-        samples.append(MEASURE.model_copy(update={"measured": (Series(label=label, x=places, y=tuple(found)),)}))
-    return with_spread(conclude(average(samples), placement), [conclude(each, placement) for each in samples])
+class OutputChange(Measure):
+    title = "Change of the output when all weights move a little"
+    formula = "E‖F(x₀, W) − F(x₀, W + δ)‖²"
+    source = "Liu et al. 2020, figure 4, Corollaries 1 and 2"
+    look_for = (
+        "A straight line shows amplification: the deeper the model, the more every update changes the output, and "
+        "training diverges. A curve that flattens is stable. Dashed: the best line in n (post-LN) or ln n (pre-LN)."
+    )
+    axes = Axes(x="sub-layers", y="mean squared change")
+    needs = ("factory",)
+    position = 210
+
+    def take(self, evidence: Evidence) -> Measurement:
+        structure, run = require(evidence.structure), evidence.passes[0]
+        return self.against_depth(
+            require(evidence.factory),
+            lambda model: _first_output(run, model),
+            _first_matrices,
+            depths=sorted(set(evidence.depths)),
+            sublayers_per_layer=structure.sublayers_per_layer,
+            placement=next(iter(structure.placements.values())),
+        )
+
+    def against_depth(
+        self,
+        factory: Factory,
+        output: Callable[[nn.Module], Tensor],
+        weights: Callable[[nn.Module], Sequence[nn.Parameter]],
+        seeds: Sequence[int] = SEEDS,
+        *,
+        depths: Sequence[int],
+        sublayers_per_layer: int,
+        placement: Placement | None = None,
+        move: Move | None = None,
+        quantity: str = "noise",
+    ) -> Measurement:
+        """
+        output: the output of a model's first stack for the batch, at real positions, (…, dim).
+        weights: the weight matrices of that stack.
+        move: how they are moved; by default by ±1e-4 of random sign.
+        quantity: the name of that move.
+        """
+        places = tuple(depth * sublayers_per_layer for depth in depths)
+        samples = []
+        for seed in seeds:
+            found = []
+            for depth in depths:
+                model = factory(seed, depth)
+                found.append(change(model, output, weights(model), move or random_signs(seed)))
+            samples.append(self.measurement([Series(quantity=quantity, x=places, y=tuple(found))]))
+        return with_spread(_concluded(average(samples), placement), [_concluded(each, placement) for each in samples])
 
 
-def conclude(measure: Measure, placement: Placement | None = None) -> Measure:
-    """Adds the fits y ~ n and y ~ ln n, and draws the one that belongs to the placement of the norms."""
-    facts: dict[str, float] = {}
-    theory = []
-    for line in measure.measured:
+def _concluded(measurement: Measurement, placement: Placement | None) -> Measurement:
+    """With the fits y ~ n and y ~ ln n, and the line of the one that belongs to the placement of the norms."""
+    facts, predicted = [], []
+    for line in measurement.measured:
         linear, logarithmic = fit(line.x, line.y), fit(np.log(line.x), line.y)
-        facts |= {f"{line.label} R² of n": linear.r_squared, f"{line.label} R² of ln n": logarithmic.r_squared}
+        facts.append(Fact(name="R² of n", quantity=line.quantity, value=linear.r_squared))
+        facts.append(Fact(name="R² of ln n", quantity=line.quantity, value=logarithmic.r_squared))
         for name, where, best, x in (("n", "post", linear, line.x), ("ln n", "pre", logarithmic, np.log(line.x))):
             if placement == where:
                 y = tuple(float(best.intercept + best.slope * each) for each in x)
-                theory.append(Series(label=f"{line.label}: best line in {name}", x=line.x, y=y, dashes=True))
-    return measure.model_copy(update={"facts": facts, "theory": tuple(theory)})
+                predicted.append(Series(quantity=f"line in {name}", role="predicted", x=line.x, y=y))
+    return measurement.model_copy(update={"facts": tuple(facts), "series": (*measurement.measured, *predicted)})
 
 
 @torch.no_grad()
 def change(
     model: nn.Module, output: Callable[[nn.Module], Tensor], weights: Sequence[nn.Parameter], move: Move
 ) -> float:
-    """The squared distance that the output goes, the mean over tokens. The weights are put back."""
-    with _without_dropout(model):
-        before, kept = output(model), [weight.clone() for weight in weights]
+    """The squared distance that the output moves, the mean over tokens. The weights are restored."""
+    with evaluation_mode(model):
+        before, saved = output(model), [weight.clone() for weight in weights]
         try:
             move(model, weights)
             tokens = before.shape[:-1].numel()
             return norm_of(output(model) - before).item() ** 2 / tokens
         finally:
-            for weight, old in zip(weights, kept, strict=True):
-                weight.copy_(old)
+            for weight, value in zip(weights, saved, strict=True):
+                weight.copy_(value)
 
 
 def random_signs(seed: int, size: float = NOISE) -> Move:
-    """Every weight goes up or down by the same amount."""
+    """Moves every weight up or down by the same amount."""
 
     def move(model: nn.Module, weights: Sequence[nn.Parameter]) -> None:
         generator = torch.Generator().manual_seed(seed)  # on the host: the same signs on every device
@@ -108,32 +127,36 @@ def random_signs(seed: int, size: float = NOISE) -> Move:
     return move
 
 
-def one_step(loss: Callable[[nn.Module], Tensor], rate: float = RATE) -> Move:
-    """One step of Adam from its start."""
-
-    def move(model: nn.Module, weights: Sequence[nn.Parameter]) -> None:
-        with torch.enable_grad():
-            gradients = torch.autograd.grad(loss(model), weights, allow_unused=True)
-        optimiser = torch.optim.Adam(weights, lr=rate, betas=(0.9, 0.98))
-        kept = [weight.grad for weight in weights]
-        _give(weights, gradients)
-        optimiser.step()
-        _give(weights, kept)
-
-    return move
+def _first_matrices(model: nn.Module) -> Sequence[nn.Parameter]:
+    """The weight matrices of the first stack, each once."""
+    found = find_layers(model)
+    first = next(iter(found.layers))
+    return list(dict.fromkeys(each.parameter for each in found.matrices if each.name.stack == first))
 
 
-def _give(weights: Sequence[nn.Parameter], gradients: Sequence[Tensor | None]) -> None:
-    for weight, gradient in zip(weights, gradients, strict=True):
-        weight.grad = gradient
+class _FirstStackDone(Exception):
+    """Ends a pass after the first stack: the rest is not needed."""
 
 
-@contextmanager
-def _without_dropout(model: nn.Module) -> Iterator[None]:
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
+def _first_output(run: Pass, model: nn.Module) -> Tensor:
+    """The output of the first stack, with its final norm, at real positions."""
+    stacks = own_stacks(model)
+    if not stacks:
+        with recording(model) as recorder:
+            run(model)
+        return positions(recorder.stacks[0], recorder.stacks[0].output)
+    outputs: list[Tensor] = []
+
+    def stop(stack: nn.Module, arguments: object, output: Tensor) -> None:
+        outputs.append(output)
+        raise _FirstStackDone
+
+    handle = stacks[0][1].register_forward_hook(stop)
     try:
-        yield
+        with torch.no_grad():
+            run(model)
+    except _FirstStackDone:
+        pass
     finally:
-        for module, mode in modes.items():
-            module.training = mode
+        handle.remove()
+    return outputs[0].flatten(0, -2)

@@ -9,19 +9,26 @@ from torch.nn.parallel import DistributedDataParallel
 
 from lamina.diagnosis.recording.matrices import NamedMatrix, name_matrices
 from lamina.diagnosis.recording.own import own_stacks, stack_name
-from lamina.diagnosis.recording.structure import find_chains
+from lamina.diagnosis.recording.structure import find_repeated_layers
 from lamina.model.stack import Stack
 
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """What a model is made of, as far as a watch is concerned."""
+    """The stacks, layers and weight matrices of a model."""
 
     layers: dict[str, list[list[nn.Module]]]
     """For every stack the modules of every layer."""
     matrices: list[NamedMatrix]
     schemes: tuple[str, ...]
-    """Of Lamina's own stacks; empty for a foreign model."""
+    """The residual schemes of Lamina's own stacks; empty for a foreign model."""
+
+    @property
+    def output_stack(self) -> str | None:
+        """The stack from which the loss is computed: the one with cross-attention, else the last one of the model."""
+        names = {each.name.location: each.name for each in self.matrices if each.name.layer is not None}
+        crossing = [each.stack for each in names.values() if each.cross_attention]
+        return next(reversed(crossing or [each.stack for each in names.values()]), None)
 
 
 def find_layers(model: nn.Module) -> Layers:
@@ -29,15 +36,15 @@ def find_layers(model: nn.Module) -> Layers:
     layers: dict[str, list[list[nn.Module]]] = {
         name: [[layer] for layer in stack.layers] for name, stack in own.items()
     }
-    for chain in find_chains(model) if not own else ():
-        starts = range(0, len(chain.members), chain.period)
-        layers[chain.name] = [list(chain.members[first : first + chain.period]) for first in starts]
+    for found in find_repeated_layers(model) if not own else ():
+        starts = range(0, len(found.members), found.period)
+        layers[found.name] = [list(found.members[first : first + found.period]) for first in starts]
     schemes = tuple(dict.fromkeys(stack.residual.name for stack in own.values()))
     return Layers(layers, name_matrices(model, layers, own), schemes)
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """The model itself, without what distributes or compiles it. FSDP2 wraps nothing; FSDP1 is not supported."""
+    """The model inside DistributedDataParallel or torch.compile; FSDP2 wraps nothing, and FSDP1 is not supported."""
     while isinstance(model, DistributedDataParallel) or hasattr(model, "_orig_mod"):
         model = model.module if isinstance(model, DistributedDataParallel) else model._orig_mod  # type: ignore[assignment]
     return model

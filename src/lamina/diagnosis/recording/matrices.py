@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
 from lamina.diagnosis.recording.records import MatrixName
+from lamina.diagnosis.recording.structure import is_cross_attention
 from lamina.model.stack import Stack
 
 # The first pattern that fits the path decides. Attention's output comes before `outer`: names such as c_proj and
@@ -28,14 +29,15 @@ FUSED = ("query", "key", "value")
 
 @dataclass(frozen=True, eq=False)
 class NamedMatrix:
-    """A matrix, or one of the three that are kept in one parameter."""
+    """A weight matrix: a whole parameter, or one of the three matrices that a fused parameter holds."""
 
     name: MatrixName
     parameter: nn.Parameter
     part: tuple[int, int] | None = None
-    """The dimension and the number of the third that is meant."""
+    """Of a fused parameter, the dimension along which it is split and the number of this matrix."""
 
     def of(self, whole: Tensor) -> Tensor:
+        """This matrix's part of a tensor that has the parameter's shape."""
         return whole if self.part is None else whole.chunk(3, dim=self.part[0])[self.part[1]]
 
 
@@ -47,7 +49,7 @@ def name_matrices(
     layers: for every stack the modules of every layer.
     own: those stacks that are Lamina's.
     """
-    homes = {
+    layer_of = {
         id(parameter): (stack, number)
         for stack, modules in layers.items()
         for number, layer in enumerate(modules)
@@ -57,28 +59,47 @@ def name_matrices(
     roles = {
         id(matrix.weight): matrix.role for stack in own.values() for entry in stack.entries for matrix in entry.matrices
     }
-    tables = {id(each.weight) for each in model.modules() if isinstance(each, nn.Embedding)}
-    return [
-        named
-        for path, parameter in model.named_parameters()
-        if parameter.dim() >= 2
-        for named in _named(path, parameter, homes.get(id(parameter)), roles, id(parameter) in tables)
-    ]
+    embeddings = {id(each.weight) for each in model.modules() if isinstance(each, nn.Embedding)}
+    crossing = {id(weight) for each in _cross_attentions(model, own.values()) for weight in each.parameters()}
+    module_of = {
+        id(weight): path
+        for path, module in reversed([*model.named_modules()])  # of a tied weight the first module counts
+        if (weight := module._parameters.get("weight")) is not None
+    }
+    found: list[NamedMatrix] = []
+    for path, parameter in model.named_parameters():
+        if parameter.dim() >= 2:
+            stack, layer = layer_of.get(id(parameter), ("", None))
+            known = roles.get(id(parameter)) or ("embedding" if id(parameter) in embeddings else kind_of(path))
+            by_shape = _kind_by_shape(parameter) if layer is not None else None
+            kind = known or by_shape or _end_of(path)
+            name = MatrixName(path, stack, layer, kind, id(parameter) in crossing, module_of.get(id(parameter), ""))
+            found += _split(NamedMatrix(name, parameter))
+    return found
 
 
-def _named(
-    path: str, parameter: nn.Parameter, home: tuple[str, int] | None, roles: Mapping[int, str], is_table: bool
-) -> Iterator[NamedMatrix]:
-    stack, layer = home or ("", None)
-    known = roles.get(id(parameter)) or ("embedding" if is_table else kind_of(path))
-    by_shape = _kind_by_shape(parameter) if layer is not None else None
-    kind = known or by_shape or _end_of(path)
-    fused = _fused_dimension(parameter) if kind == "query-key-value" else None
-    if fused is None:
-        yield NamedMatrix(MatrixName(path, stack, layer, kind), parameter)
+def _split(matrix: NamedMatrix) -> Iterator[NamedMatrix]:
+    """The three matrices of a fused parameter; any other matrix as it is."""
+    name, parameter = matrix.name, matrix.parameter
+    dimension = _fused_dimension(parameter) if name.kind == "query-key-value" else None
+    if dimension is None:
+        yield matrix
         return
-    for number, each in enumerate(FUSED):
-        yield NamedMatrix(MatrixName(f"{path}[{each}]", stack, layer, each), parameter, (fused, number))
+    for number, kind in enumerate(FUSED):
+        path = f"{name.path}[{kind}]"
+        yield NamedMatrix(
+            MatrixName(path, name.stack, name.layer, kind, name.cross_attention), parameter, (dimension, number)
+        )
+
+
+def _cross_attentions(model: nn.Module, own: Iterable[Stack]) -> Iterator[nn.Module]:
+    """Those of Lamina's stacks by their place, others by their names."""
+    for stack in own:
+        for layer in stack.layers:
+            for sublayer, place in zip(layer.sublayers, layer.places, strict=True):
+                if place.kind == "cross-attention":
+                    yield sublayer
+    yield from (module for path, module in model.named_modules() if is_cross_attention(path, module))
 
 
 def kind_of(path: str) -> str | None:
@@ -88,7 +109,7 @@ def kind_of(path: str) -> str | None:
 
 
 def _kind_by_shape(parameter: Tensor) -> str | None:
-    """A linear layer that widens, or that narrows, in a layer: what else would it be?"""
+    """A linear map in a layer that widens is taken for `inner`, one that narrows for `outer`."""
     rows, columns = parameter.shape[:2]
     return "inner" if rows > columns else "outer" if rows < columns else None
 
@@ -102,6 +123,6 @@ def _stem(path: str) -> str:
 
 
 def _fused_dimension(parameter: Tensor) -> int | None:
-    """Along which dimension query, key and value stand beside each other: linear layers have outputs first."""
+    """The dimension along which query, key and value are concatenated: linear layers have outputs first."""
     rows, columns = parameter.shape[:2]
     return 0 if rows == 3 * columns else 1 if columns == 3 * rows else None

@@ -1,4 +1,4 @@
-"""One recorded pass: forwards, backwards, and the gradients of all weight matrices; the model is left as it was."""
+"""One recorded forward and backward pass, with the gradients of all weight matrices; the model is left as it was."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ from lamina.diagnosis.recording.records import MatrixName, Record
 from lamina.errors import UserError
 
 Pass = Callable[[nn.Module], Tensor]
-"""Runs a model on one batch; the loss."""
+"""Runs a model on one batch and returns the loss."""
 
 
 def record_pass(model: nn.Module, run: Pass) -> tuple[Record, list[str]]:
-    """What `run` looks like from inside, and what a reader should know about how it was seen."""
-    with _left_alone(model):
-        with recording(model) as recorder:
+    """The record of one pass, and notes about what could not be recorded."""
+    with _state_restored(model):
+        with recording(model) as found:
             loss = run(model)
             _check_loss(loss)
             torch.autograd.backward(loss)
         gradients = _gradients(model)
-    if not recorder.stacks:
-        raise UserError(f"nothing of {type(model).__name__} could be recorded: {'; '.join(recorder.notes)}")
-    return Record(loss.item(), recorder.stacks, gradients), recorder.notes
+    if not found.stacks:
+        raise UserError(f"nothing of {type(model).__name__} could be recorded: {'; '.join(found.notes)}")
+    return Record(loss.item(), found.stacks, gradients), found.notes
 
 
 def gradients_of(model: nn.Module, run: Pass) -> dict[MatrixName, Tensor]:
-    """Of all weight matrices, whatever they are: they need not be finite."""
-    with _left_alone(model), torch.enable_grad():
+    """The gradients of all weight matrices, whether or not they are finite."""
+    with _state_restored(model), torch.enable_grad():
         torch.autograd.backward(run(model))
         return _gradients(model)
 
 
-def recording(model: nn.Module) -> AbstractContextManager[own.Recorder]:
-    """Lamina's own stacks are recorded exactly; of any other model what its structure shows."""
+def recording(model: nn.Module) -> AbstractContextManager[own.Recording]:
+    """Record Lamina's own stacks exactly; of any other model, what its structure shows."""
     return own.recording(model) if own.own_stacks(model) else foreign.recording(model)
 
 
 @contextmanager
 def random_state_kept() -> Iterator[None]:
-    """Whatever is seeded and drawn inside, outside nothing has changed."""
+    """Restore the random state of the process afterwards."""
     devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     with torch.random.fork_rng(devices=devices):
         yield
 
 
 def check_model(model: nn.Module) -> None:
-    """Refuse what cannot be measured before anything is."""
+    """Refuse a model that cannot be measured: without weights, with NaN or infinite weights, or frozen."""
     parameters = dict(model.named_parameters())
     kind = type(model).__name__
     if any(parameter.is_meta for parameter in parameters.values()):
@@ -79,7 +79,7 @@ def _check_loss(loss: object) -> None:
             f"the loss must be a single number, but is {shape}; take its mean, as in loss=lambda y: …mean()"
         )
     if not loss.requires_grad:
-        raise UserError("the loss does not depend on any parameter that is trained; was it computed without gradient?")
+        raise UserError("the loss does not depend on any parameter that is trained; compute it with gradients enabled")
     if not math.isfinite(loss.item()):
         raise UserError(f"the loss is {loss.item()}, though all weights are finite: the model overflows on this batch")
 
@@ -97,9 +97,11 @@ def _dense(gradient: Tensor) -> Tensor:
 
 
 @contextmanager
-def _left_alone(model: nn.Module) -> Iterator[None]:
-    """The user's own gradients are put back, and buffers, such as running means; the gradients of the pass live on in
-    the record alone, without a copy."""
+def _state_restored(model: nn.Module) -> Iterator[None]:
+    """Restore the gradients that parameters had before, and buffers, such as running means.
+
+    The gradients of the pass are not copied: the record holds the tensors themselves.
+    """
     gradients = {parameter: parameter.grad for parameter in model.parameters()}
     buffers = [
         (module, name, buffer, buffer.clone())

@@ -1,7 +1,7 @@
-"""What one forward and backward pass looked like from inside: the material that measures are made of.
+"""Records of one forward and backward pass, from which measures are taken.
 
-A record says nothing of how it was taken. Lamina's own stacks and foreign modules are recorded by different code
-(`own`, `foreign`) and measured by the same. What could not be seen is None, and a measure that needs it says so.
+A record does not depend on how it was made: Lamina's own stacks and foreign modules are recorded by different code
+(`own`, `foreign`) and measured by the same. What could not be recorded is None; a measure that needs it says so.
 """
 
 from __future__ import annotations
@@ -10,62 +10,67 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
+from lamina.diagnosis.results import Location
 from lamina.model.stack import Stack
 from lamina.residual.base import Place
 
 
 @dataclass(eq=False)
-class Seen:
-    """A tensor that passed, and how large the gradient of the loss was when it came back."""
+class Recorded:
+    """A tensor of the forward pass and the norm of its gradient."""
 
     value: Tensor
     """Detached; (…, dim). All positions, padding included where the model computes on it."""
     gradient_norm: float | None = None
-    """The Frobenius norm of ∂L/∂value; None before the backward pass, or where no gradient came."""
+    """The Frobenius norm of ∂L/∂value; None before the backward pass, or where no gradient arrived."""
+
+
+Seen = Recorded
 
 
 @dataclass(eq=False)
 class NormRecord:
-    """One norm at work."""
+    """The input and output of one normalisation."""
 
     path: str
     """The module's path in the model."""
     module: nn.Module
     sublayer: int | None
-    """The sub-layer of the stack that it belongs to, from 0; None at the stack's ends."""
-    input: Seen
-    output: Seen
+    """The sub-layer of the stack that it belongs to, from 0; None before the first and after the last."""
+    input: Recorded
+    output: Recorded
 
 
 @dataclass(eq=False)
 class SublayerRecord:
-    """One sub-layer. Where a foreign layer could not be taken apart, the whole layer, of kind `layer`."""
+    """One sub-layer; where a foreign layer could not be divided into sub-layers, the whole layer, of kind `layer`."""
 
     place: Place
-    read: Seen
-    """What went into it."""
-    branch: Seen | None
-    """What it answered."""
-    before: tuple[Seen, ...]
-    """The parts of the state it found, named by the stack's `streams`."""
-    after: tuple[Seen, ...]
-    """The parts of the state it left."""
+    read: Recorded
+    """The input of the sub-layer's function."""
+    branch: Recorded | None
+    """The output of the sub-layer's function, before the residual sum."""
+    before: tuple[Recorded, ...]
+    """The residual streams before this sub-layer, named by the stack's `streams`."""
+    after: tuple[Recorded, ...]
+    """The residual streams after this sub-layer."""
 
 
 @dataclass(eq=False)
 class StackRecord:
-    """One stack, from its input to its output."""
+    """One stack of layers."""
 
     name: str
     """`encoder`, `decoder`, `stack`, or a foreign module's path."""
     streams: tuple[str, ...]
-    input: Seen
+    """The names of its residual streams."""
+    input: Recorded
     sublayers: list[SublayerRecord]
     norms: list[NormRecord]
-    output: Seen
-    """After whatever norm ends it."""
+    output: Recorded
+    """The output, after a final norm if there is one."""
     own: Stack | None = None
-    """Lamina's stack, if it is one: its sites can be run again."""
+    """Lamina's stack, whose residual sites can be run again; None for a foreign module."""
     real: Tensor | None = None
     """True at positions that hold a token, of the shape of `value` without its last dimension; None when all do."""
 
@@ -76,23 +81,39 @@ class StackRecord:
 
 @dataclass(frozen=True)
 class MatrixName:
-    """Which weight matrix: `encoder`, layer 3, `query`."""
+    """Identifies a weight matrix by its stack, layer and kind."""
 
     path: str
+    """The parameter's path; of one of three matrices in one parameter, followed by its kind in brackets."""
     stack: str
     layer: int | None
     """From 0; None for embeddings and heads."""
     kind: str
-    """`query`, `key`, `value`, `output`, `inner`, `gate`, `outer`, `embedding`; for foreign matrices what was found
-    out from their names, else the last parts of the path."""
+    """`query`, `key`, `value`, `output`, `inner`, `gate`, `outer`, `embedding`; for foreign matrices the kind that
+    follows from their names, else the last parts of the path."""
+    cross_attention: bool = False
+    """Whether it belongs to cross-attention, where a decoder layer has queries of both kinds of attention."""
+    module: str = ""
+    """The path of the module whose weight it is; empty where that is not a module's `weight`."""
+
+    @property
+    def location(self) -> Location:
+        """Stack, layer from 1 and kind; the module of matrices that belong to no layer."""
+        if self.layer is None:
+            return Location(module=self.module or self.path)
+        return Location(
+            stack=self.stack,
+            layer=self.layer + 1,
+            sublayer_kind="cross-attention" if self.cross_attention else None,
+            matrix=self.kind,
+        )
 
 
 @dataclass(eq=False)
 class Record:
-    """One pass over one batch."""
+    """One forward and backward pass over one batch."""
 
     loss: float
     stacks: list[StackRecord]
     gradients: dict[MatrixName, Tensor] = field(default_factory=dict)
-    """∂L/∂W of every weight matrix, detached, in the order of the model. Several records are averaged by measures
-    that want the expected gradient."""
+    """∂L/∂W of every weight matrix, detached, in the order of the model."""

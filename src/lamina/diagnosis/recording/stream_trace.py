@@ -1,4 +1,4 @@
-"""The way of the stream through one chain of layers: what happened on it, and how that makes a record."""
+"""Traces the residual stream through the repeated layers of a foreign module, and makes a record of it."""
 
 from __future__ import annotations
 
@@ -7,66 +7,71 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from lamina.diagnosis.recording.records import NormRecord, Seen, StackRecord, SublayerRecord
-from lamina.diagnosis.recording.structure import Chain
-from lamina.diagnosis.recording.taps import Eyes, Key, key_of
+from lamina.diagnosis.recording.records import NormRecord, Recorded, StackRecord, SublayerRecord
+from lamina.diagnosis.recording.structure import RepeatedLayers
+from lamina.diagnosis.recording.taps import Key, Taps, key_of
 from lamina.residual.base import Place
 
 
 @dataclass(eq=False)
-class Step:
-    """Something that made one tensor from another: a residual sum, a norm, a function of the stream alone."""
+class Operation:
+    """One tensor made from another: a residual sum, a norm, or a function of the stream alone, such as dropout."""
 
     member: int
+    """The member of the repeated layers in which it ran."""
     source: Key
     result: Key
-    before: Seen
-    after: Seen
-    branch: Seen | None = None
-    """What was added, in a residual sum."""
+    before: Recorded
+    after: Recorded
+    branch: Recorded | None = None
+    """The other summand of a residual sum."""
     kind: str = ""
+    """The kind of sub-layer that computed the branch."""
     norm: tuple[str, nn.Module] | None = None
+    """The path and the module, if the operation is a norm."""
 
 
 @dataclass(frozen=True, eq=False)
-class End:
-    """What went into a member of the chain, or came out."""
+class Boundary:
+    """The input or the output of a member of the repeated layers."""
 
     key: Key
-    seen: Seen
+    recorded: Recorded
 
 
-class Trail:
-    """Follows the stream while the model runs; `finish` makes the record."""
+class StreamTrace:
+    """Collects the operations on the stream while the model runs; `finish` makes the record."""
 
-    def __init__(self, chain: Chain, eyes: Eyes) -> None:
-        self.chain, self.eyes = chain, eyes
-        self.steps: list[Step] = []
-        self.inputs: dict[int, End] = {}
-        self.outputs: dict[int, End] = {}
+    def __init__(self, layers: RepeatedLayers, taps: Taps) -> None:
+        self.layers, self.taps = layers, taps
+        self.operations: list[Operation] = []
+        self.inputs: dict[int, Boundary] = {}
+        self.outputs: dict[int, Boundary] = {}
         self.final_norm: NormRecord | None = None
-        self._inside = {each for member in chain.members for each in member.modules()}
+        self._modules = {each for member in layers.members for each in member.modules()}
         self._member: int | None = None
         self._size = 0
         self._stream: set[Key] = set()
-        self._held: list[Tensor] = []  # so that no address is used twice
+        self._held: list[Tensor] = []  # references, so that no storage address is used twice
         self._attends = self._crosses = False
 
+    # While the model runs.
+
     def enter(self, member: int, x: Tensor) -> None:
-        """A member begins. What is called inside a mere list of modules comes here too, and its first input counts."""
+        """A member begins. Modules inside a member that is a list come here too; the first input counts."""
         if member not in self.inputs:
             self._size = self._size or x.numel()
             self._member = member
-            self.inputs[member] = self._hold(x)
+            self.inputs[member] = self._boundary(x)
             if member - 1 in self.inputs:
                 self.outputs.setdefault(member - 1, self.inputs[member])
 
     def leave(self, member: int, x: Tensor) -> None:
         if member not in self.outputs:
-            self.outputs[member] = self._hold(x)
+            self.outputs[member] = self._boundary(x)
             self._member = None
 
-    def see_function(self, tensors: Sequence[Tensor], output: Tensor, *, adds: bool) -> None:
+    def add_function(self, tensors: Sequence[Tensor], output: Tensor, *, is_sum: bool) -> None:
         """A sum of stream and branch, or a function of the stream alone."""
         if self._member is None or output.numel() != self._size:
             return
@@ -75,27 +80,27 @@ class Trail:
         if len(on_stream) != 1:
             return
         if len(full) == 1:
-            self._step(on_stream[0], output)
-        elif adds:
+            self._add(on_stream[0], output)
+        elif is_sum:
             (branch,) = (each for each in full if each is not on_stream[0])
-            self._step(on_stream[0], output).branch = self.eyes.see(branch)
-            self.steps[-1].kind = self._kind()
+            self._add(on_stream[0], output).branch = self.taps.record(branch)
+            self.operations[-1].kind = self._kind()
             self._attends = self._crosses = False
 
-    def see_norm(self, path: str, norm: nn.Module, x: Tensor, output: Tensor) -> None:
+    def add_norm(self, path: str, norm: nn.Module, x: Tensor, output: Tensor) -> None:
         if x.numel() != self._size or output.shape != x.shape:
             return
-        if norm in self._inside:
+        if norm in self._modules:
             if self._member is not None:
-                self._step(x, output).norm = path, norm
+                self._add(x, output).norm = path, norm
         elif self.final_norm is None and self._ends_with(x):
-            self.final_norm = NormRecord(path, norm, None, self.eyes.see(x), self.eyes.see(output))
+            self.final_norm = NormRecord(path, norm, None, self.taps.record(x), self.taps.record(output))
             self._held.append(output)
 
-    def see_attention(self) -> None:
+    def add_attention(self) -> None:
         self._attends |= self._member is not None
 
-    def see_cross_attention(self) -> None:
+    def add_cross_attention(self) -> None:
         self._crosses = True
 
     def _kind(self) -> str:
@@ -103,24 +108,24 @@ class Trail:
             return "feed-forward"
         return "cross-attention" if self._crosses else "self-attention"
 
-    def _step(self, x: Tensor, output: Tensor) -> Step:
+    def _add(self, x: Tensor, output: Tensor) -> Operation:
         assert self._member is not None
         source, result = key_of(x), key_of(output)
-        step = Step(self._member, source, result, self.eyes.see(x), self.eyes.see(output))
-        self.steps.append(step)
+        operation = Operation(self._member, source, result, self.taps.record(x), self.taps.record(output))
+        self.operations.append(operation)
         self._held += [x, output]
         if source in self._stream:
             self._stream.add(result)
-        return step
+        return operation
 
-    def _hold(self, x: Tensor) -> End:
+    def _boundary(self, x: Tensor) -> Boundary:
         self._held.append(x)
         self._stream.add(key_of(x))
-        return End(key_of(x), self.eyes.see(x))
+        return Boundary(key_of(x), self.taps.record(x))
 
     def _ends_with(self, x: Tensor) -> bool:
-        """Whether x is what the last member left; a mere list of modules does not say when it is through."""
-        last, key = len(self.chain.members) - 1, key_of(x)
+        """Whether x is the output of the last member; of a member that is a list, no hook tells when it has ended."""
+        last, key = len(self.layers.members) - 1, key_of(x)
         if last in self.outputs:
             return self.outputs[last].key == key
         if self._member != last or key not in self._stream:
@@ -128,84 +133,85 @@ class Trail:
         self.leave(last, x)
         return True
 
-    # When the model is through.
+    # After the pass.
 
     def finish(self, notes: list[str]) -> StackRecord | None:
-        """The record of the chain, or None with a note that says why there is none."""
-        name, last = self.chain.name, len(self.chain.members) - 1
-        if last in self.inputs and last not in self.outputs and self.steps and self.steps[-1].member == last:
-            self.outputs[last] = End(self.steps[-1].result, self.steps[-1].after)
+        """The record of the stack, or None with a note that says why there is none."""
+        name, last = self.layers.name, len(self.layers.members) - 1
+        if last in self.inputs and last not in self.outputs and self.operations and self.operations[-1].member == last:
+            self.outputs[last] = Boundary(self.operations[-1].result, self.operations[-1].after)
         ran = [number for number in sorted(self.inputs) if number in self.outputs]
         if len(ran) < 2:
             notes.append(f"{name}: left out, {len(ran)} of its {last + 1} layers ran")
             return None
-        if any(end.seen.value.shape != self.inputs[ran[0]].seen.value.shape for end in self._ends(ran)):
-            notes.append(f"{name}: left out, its layers change the shape of what goes through them")
+        shape = self.inputs[ran[0]].recorded.value.shape
+        if any(each[number].recorded.value.shape != shape for number in ran for each in (self.inputs, self.outputs)):
+            notes.append(f"{name}: left out, its layers change the shape of their input")
             return None
         return self._record(ran, notes)
-
-    def _ends(self, ran: Sequence[int]) -> Iterator[End]:
-        for number in ran:
-            yield from (self.inputs[number], self.outputs[number])
 
     def _record(self, ran: Sequence[int], notes: list[str]) -> StackRecord:
         drafts: list[tuple[int, str, SublayerRecord]] = []
         norms: list[NormRecord] = []
-        opaque = 0
-        nowhere = Place(0, 0, "", first=False, last=False)
+        without_sums = 0
+        unplaced = Place(0, 0, "", first=False, last=False)
         for number in ran:
-            way, first = self._way(number), len(drafts)
-            sums = [step for step in way if step.branch is not None]
-            layer = self.chain.layer_of(number)
-            opaque += not sums
-            for at, step in enumerate(sums):
-                after = sums[at + 1].before if at + 1 < len(sums) else self.outputs[number].seen
-                record = SublayerRecord(nowhere, self._read(step, way), step.branch, (step.before,), (after,))
-                drafts.append((layer, step.kind, record))
+            path, first = self._path_through(number), len(drafts)
+            sums = [each for each in path if each.branch is not None]
+            layer = self.layers.layer_of(number)
+            without_sums += not sums
+            for at, addition in enumerate(sums):
+                after = sums[at + 1].before if at + 1 < len(sums) else self.outputs[number].recorded
+                read = self._input_of_branch(addition, path)
+                record = SublayerRecord(unplaced, read, addition.branch, (addition.before,), (after,))
+                drafts.append((layer, addition.kind, record))
             if not sums:
-                start, end = self.inputs[number].seen, self.outputs[number].seen
-                drafts.append((layer, "layer", SublayerRecord(nowhere, start, None, (start,), (end,))))
-            norms += self._norms(number, way, sums, first)
-        if opaque:
+                start, end = self.inputs[number].recorded, self.outputs[number].recorded
+                drafts.append((layer, "layer", SublayerRecord(unplaced, start, None, (start,), (end,))))
+            norms += self._norms(number, path, sums, first)
+        if without_sums:
             notes.append(
-                f"{self.chain.name}: no residual sum was found in {opaque} of {len(ran)} layers, which are shown whole"
+                f"{self.layers.name}: no residual sum was found in {without_sums} of {len(ran)} layers, which are "
+                "shown whole"
             )
         layers = [layer for layer, _, _ in drafts]
         for index, (layer, kind, record) in enumerate(drafts):
             first_in_layer = index == 0 or layers[index - 1] != layer
             last_in_layer = index == len(drafts) - 1 or layers[index + 1] != layer
             record.place = Place(index, layer, kind, first_in_layer, last_in_layer)
-        output = self.outputs[ran[-1]].seen
+        output = self.outputs[ran[-1]].recorded
         if self.final_norm is not None:
             norms.append(self.final_norm)
             output = self.final_norm.output
         sublayers = [record for _, _, record in drafts]
-        return StackRecord(self.chain.name, ("x",), self.inputs[ran[0]].seen, sublayers, norms, output)
+        return StackRecord(self.layers.name, ("x",), self.inputs[ran[0]].recorded, sublayers, norms, output)
 
-    def _way(self, member: int) -> list[Step]:
-        """The steps that lead from a member's input to its output; none if they do not."""
-        current, way = self.outputs[member].key, []
-        for step in reversed(self.steps):
-            if step.member == member and step.result == current:
-                way.append(step)
-                current = step.source
-        return way[::-1] if current == self.inputs[member].key else []
+    def _path_through(self, member: int) -> list[Operation]:
+        """The operations that lead from a member's input to its output; none if they do not connect."""
+        current, path = self.outputs[member].key, []
+        for operation in reversed(self.operations):
+            if operation.member == member and operation.result == current:
+                path.append(operation)
+                current = operation.source
+        return path[::-1] if current == self.inputs[member].key else []
 
-    def _read(self, addition: Step, way: Sequence[Step]) -> Seen:
-        """A norm of the stream that is off its way is what the branch read; else it read the stream."""
-        for step in self.steps:
-            if step.member == addition.member and step.norm and step.source == addition.source and step not in way:
-                return step.after
+    def _input_of_branch(self, addition: Operation, path: Sequence[Operation]) -> Recorded:
+        """The output of a norm that reads the stream and is not on its path, if there is one; else the stream."""
+        for each in self.operations:
+            if each.member == addition.member and each.norm and each.source == addition.source and each not in path:
+                return each.after
         return addition.before
 
-    def _norms(self, member: int, way: Sequence[Step], sums: Sequence[Step], first: int) -> Iterator[NormRecord]:
-        """A norm on the way belongs to the sum before it, any other to the sum that comes next."""
-        own = [step for step in self.steps if step.member == member]
-        order = {id(step): at for at, step in enumerate(own)}
-        for step in own:
-            if step.norm is None:
+    def _norms(
+        self, member: int, path: Sequence[Operation], sums: Sequence[Operation], first: int
+    ) -> Iterator[NormRecord]:
+        """A norm on the path of the stream belongs to the sum before it, any other norm to the sum after it."""
+        own = [each for each in self.operations if each.member == member]
+        order = {id(each): at for at, each in enumerate(own)}
+        for each in own:
+            if each.norm is None:
                 continue
-            earlier = sum(order[id(each)] < order[id(step)] for each in sums)
-            at = earlier - 1 if step in way else earlier
+            earlier = sum(order[id(addition)] < order[id(each)] for addition in sums)
+            at = earlier - 1 if each in path else earlier
             index = first + min(max(at, 0), max(len(sums) - 1, 0))
-            yield NormRecord(*step.norm, index, step.before, step.after)
+            yield NormRecord(*each.norm, index, each.before, each.after)

@@ -1,7 +1,7 @@
-"""What can be told of a foreign module without running it: its repeated layers and its norms.
+"""The repeated layers and the norms of a foreign module, found without running it.
 
 Layers are the members of a list or sequence of modules that repeat: all of one class, or a pattern of classes that
-comes again and again (attention, feed-forward, attention, …). Lists inside such a list, as of experts, do not count.
+recurs (attention, feed-forward, attention, …). Lists inside such a list, as of experts, do not count.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ OVER_OTHER_DIMENSIONS = (_NormBase, nn.GroupNorm)
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
-    """Repeated layers, one after the other."""
+class RepeatedLayers:
+    """A list of modules that are the layers of a stack, or parts of its layers."""
 
     name: str
+    """The path of the module that holds the list, such as `bert.encoder`; that of the list where it holds several."""
     path: str
-    """Of the list that holds them."""
+    """The path of the list."""
     members: tuple[nn.Module, ...]
     period: int
-    """How many members make a layer: 1, or more where attention and feed-forward are members of their own."""
+    """The number of members that make a layer: more than 1 where attention and feed-forward are separate members."""
 
     def layer_of(self, member: int) -> int:
         return member // self.period
@@ -40,8 +41,8 @@ class Chain:
         return len(self.members) // self.period
 
 
-def find_chains(module: nn.Module) -> list[Chain]:
-    """The outermost chains of a module, in its own order; lists first, then attributes that repeat."""
+def find_repeated_layers(module: nn.Module) -> list[RepeatedLayers]:
+    """The outermost lists of repeated layers in the order of the module; only without any, attributes that repeat."""
     found = _outermost(module, LISTS) or _outermost(module, (nn.Module,))
     if not found:
         raise UserError(
@@ -51,13 +52,13 @@ def find_chains(module: nn.Module) -> list[Chain]:
         )
     owners = Counter(_owner(path) for path, _, _ in found)
     return [
-        Chain(_owner(path) if owners[_owner(path)] == 1 else path, path, tuple(members), period)
+        RepeatedLayers(_owner(path) if owners[_owner(path)] == 1 else path, path, tuple(members), period)
         for path, members, period in found
     ]
 
 
 def _owner(path: str) -> str:
-    """What a list of layers is called after: the module that has it, such as `bert.encoder`."""
+    """The path of the module that holds a list of layers, such as `bert.encoder`."""
     return path.rpartition(".")[0] or "stack"
 
 
@@ -76,20 +77,20 @@ def _outermost(module: nn.Module, kinds: tuple[type[nn.Module], ...]) -> list[tu
 
 
 def _is_composite(module: nn.Module) -> bool:
-    """Made of other modules, with a weight matrix somewhere."""
+    """Whether it consists of other modules and has a weight matrix."""
     has_matrix = any(parameter.dim() >= 2 for parameter in module.parameters())
     return has_matrix and next(module.children(), None) is not None
 
 
 def _signature(module: nn.Module) -> str:
-    """The class; of a mere list, the classes of what is in it."""
+    """The name of the class; of a list, the classes of its members."""
     if isinstance(module, nn.ModuleList):
         return f"[{', '.join(_signature(child) for child in module.children())}]"
     return type(module).__name__
 
 
 def _period(signatures: Sequence[str]) -> int | None:
-    """The length of the pattern that makes up the whole, at least twice; None if nothing repeats."""
+    """The length of the pattern that fills the list when it is repeated, at least twice; None if nothing repeats."""
     length = len(signatures)
     for period in range(1, length // 2 + 1):
         if length % period == 0 and all(signatures[at] == signatures[at % period] for at in range(length)):
@@ -103,7 +104,7 @@ def _inventory(module: nn.Module) -> str:
 
 
 def is_norm(module: nn.Module) -> bool:
-    """A norm over the last dimension: by its class, by its class's name, or by being a gain (and a bias) alone."""
+    """Whether it normalises the last dimension, by its class, its class's name, or having a gain (and a bias) alone."""
     if isinstance(module, nn.LayerNorm | nn.RMSNorm):
         return True
     if isinstance(module, (*OVER_OTHER_DIMENSIONS, nn.PReLU)) or any(each.dim() > 1 for each in module.parameters()):
@@ -115,7 +116,7 @@ def is_norm(module: nn.Module) -> bool:
 
 
 def find_norms(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Every norm with its path; one that is built from another counts once."""
+    """Every norm with its path; a norm that contains another one counts once."""
     inside: set[nn.Module] = set()
     for path, each in module.named_modules():
         if each not in inside and is_norm(each):
@@ -124,10 +125,10 @@ def find_norms(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def is_cross_attention(path: str, module: nn.Module) -> bool:
-    """Attention to another stack, by its name in the layer or its class's."""
+    """Whether a module is attention to another stack, by its name in the layer or its class's name."""
     return bool(CROSS_ATTENTION.search(path.rpartition(".")[2]) or CROSS_ATTENTION.search(type(module).__name__))
 
 
 def puts_batch_first(module: nn.Module) -> bool:
-    """Whether the first dimension of an input is the batch: torch's own attention may have it second."""
+    """Whether the first dimension of an input is the batch; in torch's own attention it may be the second."""
     return all(getattr(each, "batch_first", True) for each in module.modules())

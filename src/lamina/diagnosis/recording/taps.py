@@ -1,7 +1,7 @@
-"""Looking at tensors as they pass, forwards and on the way back, without touching them.
+"""Taps record tensors of the forward pass and the norms of their gradients, without changing the computation.
 
-A tensor is kept as an alias, never as a copy, and of its gradient only the norm is kept: autograd gets every bit that
-it would have got with nobody looking.
+A tensor is kept as an alias, never as a copy, and of its gradient only the norm is kept: autograd computes bit for bit
+what it would compute without taps.
 """
 
 from __future__ import annotations
@@ -11,48 +11,51 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from lamina.diagnosis.recording.records import Seen
+from lamina.diagnosis.recording.records import Recorded
 
 Key = tuple[int, int, int]
+"""Storage address, offset and number of elements: the same for a tensor and its views of the same elements."""
 
 
-class Eyes:
-    """Sees the tensors of one pass, each once, however often it is met."""
+class Taps:
+    """Records the tensors of one pass, each once, however often it is met."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, tuple[Tensor, int, Seen]] = {}
-        self._norms: list[tuple[Seen, Tensor]] = []
+        self._recorded: dict[int, tuple[Tensor, int, Recorded]] = {}
+        self._norms: list[tuple[Recorded, Tensor]] = []
 
-    def see(self, tensor: Tensor) -> Seen:
-        if id(tensor) in self._seen:
-            return self._seen[id(tensor)][2]
-        seen = Seen(tensor.detach())
-        self._seen[id(tensor)] = tensor, tensor._version, seen  # holding the tensor keeps its id from being used again
+    def record(self, tensor: Tensor) -> Recorded:
+        if id(tensor) in self._recorded:
+            return self._recorded[id(tensor)][2]
+        recorded = Recorded(tensor.detach())
+        # A reference to the tensor keeps its id from being used again.
+        self._recorded[id(tensor)] = tensor, tensor._version, recorded
         if tensor.requires_grad:
-            tensor.register_hook(self._note_norm_of(seen))  # type: ignore[no-untyped-call]
-        return seen
+            tensor.register_hook(self._norm_hook(recorded))  # type: ignore[no-untyped-call]
+        return recorded
 
-    def see_parts(self, state: Tensor | tuple[Tensor, ...]) -> tuple[Seen, ...]:
-        return tuple(self.see(part) for part in ((state,) if isinstance(state, Tensor) else state))
+    def record_streams(self, state: Tensor | tuple[Tensor, ...]) -> tuple[Recorded, ...]:
+        """The residual streams of a state, which is one tensor or several."""
+        return tuple(self.record(stream) for stream in ((state,) if isinstance(state, Tensor) else state))
 
     def close(self) -> list[str]:
-        """Fill in the norms, asking the device once, and let go of the graph; what a reader should know of it."""
-        overwritten = sum(tensor._version != version for tensor, version, _ in self._seen.values())
-        self._seen.clear()
+        """Fill in the gradient norms with one transfer from the device, and release the graph; notes for the reader."""
+        overwritten = sum(tensor._version != version for tensor, version, _ in self._recorded.values())
+        self._recorded.clear()
         if self._norms:
             norms = torch.stack([norm.float() if norm.is_mps else norm.double() for _, norm in self._norms]).tolist()
-            for (seen, _), norm in zip(self._norms, norms, strict=True):
-                seen.gradient_norm = norm
+            for (recorded, _), norm in zip(self._norms, norms, strict=True):
+                recorded.gradient_norm = norm
         self._norms.clear()
         if not overwritten:
             return []
         return [f"{overwritten} recorded tensors were overwritten in place; their values are later ones"]
 
-    def _note_norm_of(self, seen: Seen) -> Callable[[Tensor], None]:
-        def note(gradient: Tensor) -> None:
-            self._norms.append((seen, norm_of(gradient)))
+    def _norm_hook(self, recorded: Recorded) -> Callable[[Tensor], None]:
+        def keep_norm(gradient: Tensor) -> None:
+            self._norms.append((recorded, norm_of(gradient)))
 
-        return note
+        return keep_norm
 
 
 def norm_of(tensor: Tensor) -> Tensor:
@@ -62,5 +65,5 @@ def norm_of(tensor: Tensor) -> Tensor:
 
 
 def key_of(tensor: Tensor) -> Key:
-    """What a tensor shares with its views of the same elements."""
+    """Identifies the elements of a tensor, whichever view of them it is."""
     return tensor.untyped_storage().data_ptr(), int(tensor.storage_offset()), tensor.numel()

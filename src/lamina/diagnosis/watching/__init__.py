@@ -1,1 +1,1 @@
-"""Following a model while it trains: probes, observations and alarms."""
+"""Watching a model in training: probes measure a step, observations hold it, alarms warn."""

@@ -1,114 +1,141 @@
-"""What a watch sees at one step of the optimiser, and the file that keeps it until training goes on."""
+"""What a watch measures at one step of the optimiser, and the file that keeps it for a run that is resumed."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf, isfinite, isnan
 from pathlib import Path
 from typing import Literal
 
 from pydantic import ValidationError
 
-from lamina.diagnosis.results import Result
-from lamina.diagnosis.watching.step_probe import StepSizes
-from lamina.diagnosis.watching.stream_probe import StreamSizes
+from lamina.diagnosis.results import Location, Measurement, Result
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
 
-
-@dataclass(frozen=True)
-class Departure:
-    """Updates that have left their band."""
-
-    step: int
-    matrix: str
-    """The one that went furthest."""
-    times: float
-    """Its update, divided by the rate, is this many times the usual one."""
-    outside: int
-    total: int
-
-    def __str__(self) -> str:
-        return (
-            f"step {self.step}: the update of {self.matrix} is {self.times:.3g} times its usual size at this rate, and "
-            f"{self.outside} of {self.total} matrices have left their band; the loss may follow. Look at this batch, "
-            "lower the learning rate or lengthen its warm-up, or clip the gradient"
-        )
+VERSION: Literal[2] = 2
 
 
-@dataclass(frozen=True)
-class Vanished:
-    """A layer of the last stack that is left with hardly any gradient."""
+class MatrixObservation(Result):
+    """The gradient and the update of one weight matrix; those of one kind in one layer count as one matrix."""
 
-    step: int
+    location: Location
+    """Stack, layer and kind of matrix, with `sublayer_kind` for cross-attention only; of embeddings and heads, which
+    belong to no layer, the module."""
+    gradient_norm: float
+    """‖∂L/∂W‖."""
+    update_norm: float
+    """‖W_{t+1} − W_t‖."""
+    relative_update: float | None
+    """‖W_{t+1} − W_t‖ ÷ ‖W_t‖; None where W_t is zero."""
+    learning_rate: float
+    """The learning rate of this step."""
+
+
+class StreamObservation(Result):
+    """The residual streams of one stack."""
+
     stack: str
-    layer: int
-    """Counted from 1."""
-    last: int
-    share: float
-    """Its gradient ÷ that of the last layer."""
-
-    def __str__(self) -> str:
-        return (
-            f"step {self.step}: the gradient of {self.stack} layer {self.layer} is {self.share:.2g} of layer "
-            f"{self.last}'s: hardly anything of the loss reaches it any more, and the loss is likely to stay where it "
-            "is. Lower the learning rate, lengthen its warm-up, or choose a residual scheme that keeps the gradient"
-        )
+    root_mean_squares: tuple[float, ...]
+    """The root mean square of the first stream after every layer; NaN after layers that did not run."""
+    largest: float
+    """The largest absolute value in any stream after any layer."""
 
 
-Trouble = Departure | Vanished
+class OutsideBand(Result):
+    """A matrix whose update lies outside the band of its updates before."""
+
+    location: Location
+    times_usual: float
+    """The update divided by the learning rate, relative to the median of those before it."""
+
+    @property
+    def distance(self) -> float:
+        """How far it is from the usual size, up or down; infinite for what is not finite."""
+        return max(self.times_usual, 1 / self.times_usual) if isfinite(self.times_usual) else inf
 
 
-class Look(Result):
+class Observation(Result):
     """One watched step."""
 
     step: int
-    sizes: StepSizes
-    streams: StreamSizes
-    outside: dict[str, float] = {}
-    """The matrices whose update left its band, and how many times the usual it was."""
-    departed: bool = False
-    """Whether enough of them left at once to be called trouble."""
-
-    def values(self) -> dict[str, float]:
-        """Flat, for a log: `update/decoder.3.query`, `stream/decoder.3` and so on, layers counted from 1."""
-        found = {f"gradient/{name}": norm for name, norm in self.sizes.gradients.items()}
-        found |= {f"update/{name}": norm for name, norm in self.sizes.updates.items()}
-        for stack, sizes in self.streams.sizes.items():
-            found |= {f"stream/{stack}.{layer}": size for layer, size in enumerate(sizes, 1) if not isnan(size)}
-        found |= {f"stream_peak/{stack}": peak for stack, peak in self.streams.peaks.items()}
-        if self.sizes.condition is not None:
-            found["condition"] = self.sizes.condition.facts["κ"]
-        return found | {"updates_outside": float(len(self.outside))}
+    matrices: tuple[MatrixObservation, ...] = ()
+    """All matrices that had a gradient, in the order of the model."""
+    streams: tuple[StreamObservation, ...] = ()
+    conditioning: Measurement | None = None
+    """What the measure `adam-conditioning` gives for this step."""
+    no_conditioning: str = ""
+    """Why `conditioning` is None."""
+    output_stack: str | None = None
+    """The stack from which the loss is computed: the one with cross-attention, else the last; None if there is none."""
+    outside: tuple[OutsideBand, ...] = ()
+    """The matrices whose update left its band."""
+    unstable: bool = False
+    """Whether enough updates left their bands at once for a warning."""
 
     @property
-    def furthest(self) -> tuple[str, float]:
-        """The matrix whose update is furthest from its usual size, up or down, and how many times that it is."""
-        return max(self.outside.items(), key=lambda item: distance(item[1]))
+    def num_updates(self) -> int:
+        """The number of matrices whose relative update is known."""
+        return sum(each.relative_update is not None for each in self.matrices)
+
+    @property
+    def furthest(self) -> OutsideBand:
+        """Of the updates that left their band, the one furthest from its usual size."""
+        return max(self.outside, key=lambda each: each.distance)
+
+    def values(self) -> dict[str, float]:
+        """Flat names for logs and trackers: `update/decoder.3.query`, `stream/decoder.3`; layers count from 1."""
+        found = {f"gradient/{flat_name(each.location)}": each.gradient_norm for each in self.matrices}
+        for each in self.matrices:
+            if each.relative_update is not None:
+                found[f"update/{flat_name(each.location)}"] = each.relative_update
+        for stream in self.streams:
+            for layer, size in enumerate(stream.root_mean_squares, 1):
+                if not isnan(size):
+                    found[f"stream/{stream.stack}.{layer}"] = size
+        found |= {f"stream_peak/{stream.stack}": stream.largest for stream in self.streams}
+        condition = None if self.conditioning is None else self.conditioning.fact("κ")
+        if condition is not None:
+            found["condition"] = condition
+        return found | {"updates_outside": float(len(self.outside))}
 
 
-def distance(times: float) -> float:
-    return max(times, 1 / times) if isfinite(times) else inf
+def flat_name(location: Location) -> str:
+    """`decoder.3.query`, `decoder.3.cross-attention.query`; the module where it belongs to no layer."""
+    parts = (location.stack, location.layer, location.sublayer_kind, location.matrix)
+    return location.module or ".".join(str(part) for part in parts if part is not None)
 
 
-class _Looks(Result):
-    version: Literal[1] = 1
-    looks: tuple[Look, ...]
+class _File(Result):
+    version: Literal[2] = VERSION
+    observations: tuple[Observation, ...]
 
 
-def write_looks(file: Path, looks: Sequence[Look]) -> None:
-    write_file(file, _Looks(looks=tuple(looks)).model_dump_json().encode())
+def write_observations(file: Path, observations: Sequence[Observation]) -> None:
+    write_file(file, _File(observations=tuple(observations)).model_dump_json().encode())
 
 
-def read_looks(file: Path, until: int) -> list[Look]:
-    """Those up to a step, where training goes on from there; none if nothing was written."""
+def read_observations(file: Path, until: int) -> list[Observation]:
+    """The observations up to a step, from which training is resumed; none where there is no file."""
     try:
-        looks = _Looks.model_validate_json(file.read_bytes()).looks
+        raw = file.read_bytes()
     except FileNotFoundError:
         return []
+    try:
+        observations = _File.model_validate_json(raw).observations
     except ValidationError as error:
-        raise UserError(
-            f"{file}: damaged, or of another version; without it training goes on, but what was watched before is lost"
-        ) from error
-    return [look for look in looks if look.step <= until]
+        raise UserError(f"{file}: {_explain(raw)}") from error
+    return [each for each in observations if each.step <= until]
+
+
+def _explain(raw: bytes) -> str:
+    """Why a file could not be read as observations."""
+    way_out = "delete it to train on without the steps watched before"
+    try:
+        version = json.loads(raw)["version"]
+    except (ValueError, LookupError, TypeError):
+        return f"not a file of observations; {way_out}"
+    if version != VERSION:
+        return f"observations in format {version}, but this version of Lamina reads format {VERSION}; {way_out}"
+    return f"damaged; {way_out}"

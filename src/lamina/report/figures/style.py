@@ -1,65 +1,67 @@
-"""How figures look: the same colour for the same scheme everywhere, told apart by colour-blind readers too."""
+"""Line styles: a scheme has the same colour in every figure, and lines differ for colour-blind readers too."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from lamina import residual
 
 BLACK = "#000000"
 COLOURS = [BLACK, "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]  # Okabe & Ito's palette
-BROKEN = ["--", "-.", ":"]
+DASHES = ["--", "-.", ":"]
 MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 
 
 @dataclass(frozen=True)
-class Look:
-    """How a line is drawn. Whatever was measured has markers; theory is broken and has none."""
+class LineStyle:
+    """How a line is drawn. Measured lines have markers; predictions are dashed and have none."""
 
     colour: str
     linestyle: str = "-"
     marker: str | None = "o"
 
     @property
-    def as_theory(self) -> Look:
-        return Look(self.colour, "--", None)
+    def of_prediction(self) -> LineStyle:
+        return LineStyle(self.colour, "--", None)
 
 
-def look_of(scheme: str) -> dict[str, str]:
-    """The scheme's own colour, or one shared with others and a broken line, by its place among all names."""
+NEUTRAL = LineStyle(BLACK)
+
+
+def scheme_style(scheme: str) -> LineStyle:
+    """A solid line in the scheme's own colour; a scheme without one has a dashed line, by its place among the names."""
     own = residual.find(scheme).colour
     if own is not None:
-        return {"color": own, "linestyle": "-"}
-    plain = [each.name for each in residual.schemes() if each.colour is None]
-    at = plain.index(residual.find(scheme).name)
-    return {"color": COLOURS[at % len(COLOURS)], "linestyle": BROKEN[at // len(COLOURS) % len(BROKEN)]}
+        return LineStyle(own)
+    others = [each.name for each in residual.schemes() if each.colour is None]
+    at = others.index(residual.find(scheme).name)
+    return LineStyle(COLOURS[at % len(COLOURS)], DASHES[at // len(COLOURS) % len(DASHES)])
 
 
-def looks(models: Sequence[Sequence[str]]) -> list[Look]:
-    """One for each model, given by the schemes of its stacks.
+def model_styles(models: Sequence[Sequence[str]]) -> list[LineStyle]:
+    """One style for each model, given by the schemes of its stacks.
 
-    A scheme has its colour; a second model of the same scheme gets another marker. Mixtures and foreign models take
-    colours that no model here has by right, as long as there are some.
+    Models of one scheme have its colour, and different markers. Models of several schemes and foreign models take
+    colours that no other model has, as long as there are some.
     """
     known = {scheme.name for scheme in residual.schemes()}
     single = [next(iter(set(model))) if len(set(model)) == 1 and set(model) <= known else None for model in models]
-    taken = {look_of(scheme)["color"] for scheme in single if scheme}
+    taken = {scheme_style(scheme).colour for scheme in single if scheme}
     free = [colour for colour in COLOURS if colour not in taken] or COLOURS
     chosen, seen, others = [], Counter[str](), 0
     for scheme in single:
         if scheme is None:
-            chosen.append(Look(free[others % len(free)], marker=MARKERS[others // len(free) % len(MARKERS)]))
+            chosen.append(LineStyle(free[others % len(free)], marker=MARKERS[others // len(free) % len(MARKERS)]))
             others += 1
         else:
-            look = look_of(scheme)
-            chosen.append(Look(look["color"], look["linestyle"], MARKERS[seen[scheme] % len(MARKERS)]))
+            chosen.append(replace(scheme_style(scheme), marker=MARKERS[seen[scheme] % len(MARKERS)]))
             seen[scheme] += 1
     return chosen
 
 
-def looks_of_parts(number: int, without: str | None = None) -> list[Look]:
-    """For the lines of one model: colours by place, so that the same part looks the same in every picture."""
-    free = [colour for colour in COLOURS if colour != without]
-    return [Look(free[at % len(free)], marker=MARKERS[at // len(free) % len(MARKERS)]) for at in range(number)]
+def part_styles(number: int, without: Collection[str] = ()) -> list[LineStyle]:
+    """Styles for the lines of one model, by position; colours `without` are left out."""
+    free = [colour for colour in COLOURS if colour not in without]
+    return [LineStyle(free[at % len(free)], marker=MARKERS[at // len(free) % len(MARKERS)]) for at in range(number)]

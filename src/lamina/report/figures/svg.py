@@ -1,14 +1,14 @@
-"""A matplotlib figure as a small inline SVG: it takes its ink and its font from the page around it.
+"""A matplotlib figure as a small inline SVG that takes its text colour and font from the page around it.
 
-Colours of `INK` and `RULE` become the page's own, so one picture serves light, dark and paper. There is no date, no
-metadata, no style sheet and no namespace in it; ids carry a prefix, so that pictures on one page do not mix.
+`INK` and `RULE` are replaced by the page's own colours, so one picture serves light mode, dark mode and print. There is
+no date, no metadata, no style sheet and no namespace in it. Ids have a prefix, so that those of several pictures on one
+page differ.
 """
 
 from __future__ import annotations
 
 import io
 import re
-import unicodedata
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, RULE = "#010203", "#030201"  # stand for the page's colours until the picture is written
+INK, RULE = "#010203", "#030201"  # placeholders for the page's colours
 FROM_PAGE = {INK: "currentColor", RULE: "var(--rule)"}
 XLINK = "{http://www.w3.org/1999/xlink}href"
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "lamina",
-    "text.parse_math": False,  # a dollar in a name is a dollar
-    "font.family": "DejaVu Sans",  # only to measure with: the widest that a page may choose
+    "text.parse_math": False,  # a dollar sign in a name is text
+    "font.family": "DejaVu Sans",  # for layout only: the widest font that a page may use
     "font.size": 8.0,
     "axes.labelsize": 8.0,
     "axes.linewidth": 0.6,
@@ -55,7 +55,7 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def drawing(**changes: Any) -> Iterator[None]:
-    """The style of all pictures, for making and for writing one; underscores in names of changes stand for dots."""
+    """Set the style of all pictures while one is drawn and written; `grid_color` changes matplotlib's `grid.color`."""
     import matplotlib
 
     changed = {name.replace("_", "."): value for name, value in changes.items()}
@@ -65,9 +65,9 @@ def drawing(**changes: Any) -> Iterator[None]:
 
 
 def canvas(width: float, height: float, left: float = 0.0, below: float = 0.0) -> tuple[Figure, Axes]:
-    """A figure with one set of axes and no ground of its own; in inches, as they would be in print.
+    """A figure with one set of axes and a transparent background; sizes in inches.
 
-    Margins are fixed, so that the axes of pictures next to each other stand in line.
+    Margins are fixed, so that the axes of pictures next to each other are aligned.
     """
     from matplotlib.figure import Figure
 
@@ -78,14 +78,8 @@ def canvas(width: float, height: float, left: float = 0.0, below: float = 0.0) -
     return figure, axes
 
 
-def printable(text: str, limit: int = 80) -> str:
-    """On one line, without control characters or turns of direction, and not longer than a picture can bear."""
-    text = " ".join("".join(" " if unicodedata.category(sign)[0] in "CZ" else sign for sign in text).split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
 def inline(figure: Figure, prefix: str, label: str) -> Markup:
-    """The figure as an `<svg>` element, described by `label` to whoever cannot see it; without a label an ornament."""
+    """The figure as an `<svg>` element; `label` describes it to screen readers, which skip one without a label."""
     written = io.StringIO()
     figure.savefig(written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     picture = ElementTree.fromstring(written.getvalue())
@@ -99,7 +93,7 @@ def inline(figure: Figure, prefix: str, label: str) -> Markup:
             parent.remove(child)
     described = {"role": "img", "aria-label": label} if label else {"aria-hidden": "true"}
     picture.attrib = {"viewBox": picture.get("viewBox", ""), **described}
-    # Serialised as XML, so that every name in it is escaped; in a page no namespace is needed.
+    # Serialising as XML escapes every name; inside HTML no namespace is needed.
     return Markup(ElementTree.tostring(picture, encoding="unicode"))
 
 
@@ -129,7 +123,7 @@ def _rounded(number: re.Match[str]) -> str:
 
 
 def _is_empty(node: ElementTree.Element) -> bool:
-    """The style sheet, which would rule the whole page, and groups that hold nothing."""
+    """Whether a node can be removed: empty groups, metadata, and style sheets, which would apply to the whole page."""
     return (node.tag in ("g", "defs") and all(each.tag == "style" for each in node)) or node.tag in (
         "style",
         "metadata",

@@ -1,56 +1,55 @@
-"""Markdown that stays readable in a terminal: everything escaped unless it is marked as Markdown already.
+"""Markdown that is readable in a terminal too: all text is escaped unless it is of the class `Markdown`.
 
-Pictures become a row of bars for a line, ▁▂▄█, and shades for a map, so that a pull request shows the shape too.
+A curve is a row of bars, ▁▂▄█, and a map a block of shaded cells.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from lamina.diagnosis.results import Grid
-from lamina.formatting import short
-from lamina.report.figures.curves import Line
-from lamina.report.figures.maps import array, span
-from lamina.report.figures.svg import printable
-from lamina.report.pages.tables import Table, evenly
+from lamina.formatting import printable, short
+from lamina.report.figures.maps import colour_range, to_array
+from lamina.report.figures.panels import Curve
+from lamina.report.figures.section import TitledGrid
+from lamina.report.tables import Table, thin_out
 
 BARS, SHADES = "▁▂▃▄▅▆▇█", "·░▒▓█"
 MOST_BARS, MOST_SHADES = 24, 18
 
 
 class Markdown(str):
-    """Text that is Markdown on purpose."""
+    """Text that is Markdown already and is not escaped."""
 
 
 def escape(value: object) -> Markdown:
-    """Any text as text: on one line, no signs that Markdown or HTML would act on."""
+    """Any text on one line, with the characters escaped that Markdown or HTML would interpret."""
     if isinstance(value, Markdown):
         return value
     text = printable(str(value), limit=2000)
     text = re.sub(r"([\\`*\[\]<>|&~])", r"\\\1", text)
-    text = re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)  # inside a word it does nothing
+    text = re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)  # inside a word it has no effect
     return Markdown(re.sub(r"^(#|\d+(?=[.)]\s)|[-+](?=\s))", r"\\\1", text))
 
 
 def code(text: str) -> Markdown:
-    """A block in which nothing is Markdown, whatever backticks it holds."""
+    """A fenced block of code, whatever backticks the text holds."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return Markdown(f"{fence}text\n{text}\n{fence}")
 
 
-def span_of_code(text: str) -> Markdown:
-    """The same within a line."""
+def inline_code(text: str) -> Markdown:
+    """Code within a line, whatever backticks the text holds."""
     ticks = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     space = " " if "`" in text else ""
     return Markdown(f"{ticks}{space}{printable(text, limit=2000)}{space}{ticks}")
 
 
 def table(shown: Table) -> Markdown:
-    """The first column to the left, the others to the right; padded, so that a terminal shows columns too."""
+    """The first column is left-aligned, the others right-aligned; padded, so that a terminal shows columns too."""
     rows = [[escape(cell) for cell in row] for row in (shown.headings, *shown.rows)]
     widths = [max(3, *(len(row[at]) for row in rows)) for at in range(len(shown.headings))]
     lines = [
@@ -65,20 +64,21 @@ def table(shown: Table) -> Markdown:
     return Markdown("\n".join([lines[0], rule + "|", *lines[1:]]))
 
 
-def table_of_lines(lines: Sequence[Line], log: bool) -> Markdown:
-    """A row per line: its shape, and the numbers at its ends."""
+def curve_table(curves: Sequence[Curve], log: bool) -> Markdown:
+    """A row for each curve: its shape, and the numbers at its ends."""
     rows = []
-    for line in lines:
-        finite = [y for y in line.series.y if math.isfinite(y)]
-        ends = (line.series.y[0], line.series.y[-1]) if line.series.y else (math.nan, math.nan)
+    for curve in curves:
+        values = curve.series.y
+        finite = [y for y in values if math.isfinite(y)]
+        ends = (values[0], values[-1]) if values else (math.nan, math.nan)
         extremes = (min(finite), max(finite)) if finite else (math.nan, math.nan)
-        rows.append((line.name, bars(line.series.y, log), *map(short, ends + extremes)))
+        rows.append((curve.name, bars(values, log), *map(short, ends + extremes)))
     return table(Table("", ("", "shape", "first", "last", "smallest", "largest"), tuple(rows)))
 
 
 def bars(values: Sequence[float], log: bool) -> str:
-    """The shape of a line in a few characters; a sign for what cannot be drawn."""
-    kept = np.array(evenly(values, MOST_BARS), dtype=float)
+    """The shape of a curve in a few characters; `∞`, `?` and `·` stand for values that have no bar."""
+    kept = np.array(thin_out(values, MOST_BARS), dtype=float)
     shown = np.isfinite(kept) & ((kept > 0) if log else True)
     heights = np.log(kept, where=shown, out=np.full_like(kept, np.nan)) if log else kept
     if not shown.any():
@@ -86,33 +86,29 @@ def bars(values: Sequence[float], log: bool) -> str:
     low, high = heights[shown].min(), heights[shown].max()
     shares = (heights - low) / (high - low) if high > low else np.full_like(kept, 0.5)
     cells = zip(shares, shown, kept, strict=True)
-    return "".join(BARS[_step(share, len(BARS))] if there else _sign(value) for share, there, value in cells)
+    return "".join(BARS[_level(share, len(BARS))] if there else _sign(value) for share, there, value in cells)
 
 
-def shades(maps: Mapping[str, Sequence[tuple[str, Grid]]]) -> list[tuple[str, Markdown]]:
-    """Each map in five shades under its title, all on the same scale."""
+def shaded_maps(maps: Sequence[TitledGrid]) -> list[tuple[str, Markdown]]:
+    """Each map in five shades, all on the same scale, with its title."""
     if not maps:
         return []
-    low, high = span(grid for group in maps.values() for _, grid in group)
-    return [
-        (f"{title}, {part}" if part else title, code(_shaded((array(grid) - low) / (high - low))))
-        for part, group in maps.items()
-        for title, grid in group
-    ]
+    low, high = colour_range(grid for _, grid in maps)
+    return [(title, code(_shaded((to_array(grid) - low) / (high - low)))) for title, grid in maps]
 
 
 def _shaded(values: np.ndarray) -> str:
-    rows, columns = (evenly(range(length), MOST_SHADES) for length in values.shape)
+    rows, columns = (thin_out(range(length), MOST_SHADES) for length in values.shape)
     lines = []
     for row in values[rows][:, columns]:
         lines.append(
-            "".join("  " if math.isnan(cell) else 2 * SHADES[_step(cell, len(SHADES))] for cell in row).rstrip()
+            "".join("  " if math.isnan(cell) else 2 * SHADES[_level(cell, len(SHADES))] for cell in row).rstrip()
         )
     return "\n".join(lines)
 
 
-def _step(share: float, steps: int) -> int:
-    return round(min(max(share, 0.0), 1.0) * (steps - 1))
+def _level(share: float, levels: int) -> int:
+    return round(min(max(share, 0.0), 1.0) * (levels - 1))
 
 
 def _sign(value: float) -> str:

@@ -1,6 +1,6 @@
-"""The frame of every page: one HTML file that needs no network and no script, or the same as Markdown.
+"""Rendering of every page: one HTML file that needs no network and no script, or the same content as Markdown.
 
-HTML is escaped by Jinja, Markdown by the same rule: whatever a template prints is text, unless it was made on purpose.
+Jinja escapes all text in HTML pages, and `markdown.escape` all text in Markdown pages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORMS = {".html": "html", ".htm": "html", ".md": "md"}
 
 
 def render(template: str, form: str, **content: Any) -> str:
-    """`render("diagnosis", "html", …)`; templates are the files of `templates/`."""
+    """The page of a template: `render("diagnosis", "html", …)` fills in `templates/diagnosis.html`."""
     text = _environment(form).get_template(f"{template}.{form}").render(**content)
     return text if form == "html" else re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
@@ -37,7 +37,7 @@ def form_of(file: Path, others: tuple[str, ...] = ()) -> str:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Names of files may hold what UTF-8 cannot: such signs become question marks."""
+    """Write text as UTF-8; characters that it cannot encode, as in some names of files, become question marks."""
     write_bytes(file, text.encode("utf-8", errors="replace"))
 
 
@@ -46,7 +46,7 @@ def write_bytes(file: Path, content: bytes) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
-            f"{file.parent}: cannot be made ({error.strerror}); choose another place for the report"
+            f"{file.parent}: cannot be created ({error.strerror}); choose another place for the report"
         ) from error
     write_file(file, content)
 
@@ -58,26 +58,24 @@ def _environment(form: str) -> Environment:
     environment = Environment(
         loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **settings
     )
-    environment.filters.update(sentence=_sentence, stopped=_stopped)
+    environment.filters.update(sentence=_sentence)
     if form == "html":
         environment.filters.update(formula=_formula)
     else:
-        environment.filters.update(code=markdown.code, formula=markdown.span_of_code)
+        environment.filters.update(code=markdown.code, inline_code=markdown.inline_code)
         environment.filters.update(table=markdown.table, md=markdown.Markdown)
-        environment.globals.update(table_of_lines=markdown.table_of_lines, shades=markdown.shades)
+        environment.globals.update(curve_table=markdown.curve_table, shaded_maps=markdown.shaded_maps)
     return environment
 
 
 def _sentence(text: str) -> str:
-    return _stopped(text[:1].upper() + text[1:])
-
-
-def _stopped(text: str) -> str:
+    """With a capital letter and a full stop."""
+    text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def _formula(text: str) -> Markup:
-    """x_k and x_{k−1} with their indices set low."""
+    """A formula with subscripts for `x_k` and `x_{k−1}`."""
     return Markup(
         re.sub(r"_(?:\{([^{}]*)\}|(\w+))", lambda found: f"<sub>{found[1] or found[2]}</sub>", str(escape(text)))
     )

@@ -1,4 +1,4 @@
-"""A diagnosis on a terminal: the verdicts, then the numbers of each stack, then where the page is."""
+"""A diagnosis on a terminal: the findings, then the numbers of each stack, then where the page is."""
 
 from __future__ import annotations
 
@@ -9,56 +9,69 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lamina.diagnosis.results import Diagnosis, Measure, Series
+from lamina.diagnosis.results import Diagnosis, Location, Measurement, Series
 from lamina.formatting import duration, short
-from lamina.report.pages.diagnosis import SIGNS, Looked, readable, told_apart
+from lamina.report.findings import NamedDiagnosis, name_diagnoses
+from lamina.report.labels import check_name, name_of
 
 COLOURS = {"failure": "red", "warning": "yellow", "fine": "green"}
 
 
 def show_diagnoses(diagnoses: Sequence[Diagnosis], file: Path) -> None:
-    """All of them, one below the other; `file` is the page that shows the pictures."""
+    """Print all diagnoses; `file` is the page with the figures."""
     console = Console(highlight=False, soft_wrap=True)
-    readables = [readable(each) for each in diagnoses]
-    for name, diagnosis in zip(told_apart(readables), readables, strict=True):
-        _show(console, Looked(name, diagnosis))
-    took = duration(sum(each.seconds for each in diagnoses))
-    console.print(f"Took {took}. Pictures and all numbers: [bold]{escape(str(file))}[/]")
+    for model in name_diagnoses(diagnoses):
+        _show(console, model)
+    seconds = duration(sum(each.seconds for each in diagnoses))
+    console.print(f"Took {seconds}. Figures and all numbers: [bold]{escape(str(file))}[/]")
 
 
-def _show(console: Console, looked: Looked) -> None:
-    diagnosis = looked.diagnosis
-    console.print(f"[bold]{escape(looked.name)}[/]: {escape(diagnosis.model)}; {looked.circumstances}")
-    for verdict in looked.verdicts:
-        colour = COLOURS[verdict.severity]
-        console.print(f"[{colour}]{SIGNS[verdict.severity]}[/] {escape(verdict.sentence)}")
-        if verdict.advice:
-            console.print(f"  → {escape(verdict.advice)}")
+def _show(console: Console, model: NamedDiagnosis) -> None:
+    console.print(f"[bold]{escape(model.name)}[/]: {escape(model.model)}; {model.conditions}")
+    for finding in model.findings:
+        console.print(f"[{COLOURS[finding.severity]}]{finding.sign}[/] {escape(finding.sentence)}")
+        if finding.remedies:
+            console.print(f"  → {escape('; or '.join(map(str, finding.remedies)))}")
+    for missing in model.not_checked:
+        console.print(f"– not checked: {escape(missing.names)}: {escape(missing.reason)}", style="dim")
     console.print()
-    console.print(_table(diagnosis.measures))
-    for skipped in diagnosis.skipped:
-        console.print(f"not measured: {skipped.key.replace('-', ' ')}: {escape(skipped.reason)}", style="dim")
-    for note in diagnosis.notes:
+    console.print(_table(model.diagnosis.measurements))
+    for reason, names in _not_measured(model.diagnosis).items():
+        console.print(f"not measured: {escape(', '.join(names))}: {escape(reason)}", style="dim")
+    for note in model.diagnosis.notes:
         console.print(f"note: {escape(note)}", style="dim")
     console.print()
 
 
-def _table(measures: Sequence[Measure]) -> Table:
-    """The ends of the main lines of every measure."""
+def _not_measured(diagnosis: Diagnosis) -> dict[str, list[str]]:
+    """The measures that were not taken, by reason."""
+    found: dict[str, list[str]] = {}
+    for each in diagnosis.not_measured:
+        found.setdefault(each.reason, []).append(check_name(each.key))
+    return found
+
+
+def _table(measurements: Sequence[Measurement]) -> Table:
+    """The first and last value of the main line of every stack."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("measured", style="cyan", no_wrap=True)
     table.add_column("of")
     for heading in ("first", "last"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for measure in measures:
-        for number, series in enumerate(_main_lines(measure)):
-            name = "" if number else measure.key.replace("-", " ")
-            table.add_row(escape(name), escape(series.label), short(series.y[0]), short(series.y[-1]))
+    for measurement in measurements:
+        for number, series in enumerate(_main_lines(measurement)):
+            name = "" if number else check_name(measurement.key)
+            table.add_row(escape(name), escape(name_of(series)), short(series.y[0]), short(series.y[-1]))
     return table
 
 
-def _main_lines(measure: Measure) -> list[Series]:
-    """Those that bear the name of a stack alone; where none does, the last of each stack, nearest to its output."""
-    lines = [each for each in measure.measured if each.y]
-    alone = [each for each in lines if " " not in each.label]
-    return alone or list({each.label.split()[0]: each for each in lines}.values())
+def _main_lines(measurement: Measurement) -> list[Series]:
+    """Of each stack the first line about the stack as a whole; where there is none, its last, nearest to the output."""
+    by_stack: dict[str | None, list[Series]] = {}
+    for series in measurement.measured:
+        if series.y:
+            by_stack.setdefault(series.location.stack, []).append(series)
+    return [
+        next((each for each in lines if each.location == Location(stack=stack)), lines[-1])
+        for stack, lines in by_stack.items()
+    ]

@@ -1,0 +1,85 @@
+"""What a check is: it reads measurements, compares them with its thresholds, and yields findings.
+
+A check is one file of this folder, discovered by its name (`vanishing.py` holds the check `vanishing`), or a class that
+an installed package adds through the entry-point group `lamina.checks`. It declares its own thresholds, which a config
+sets under `[diagnose.thresholds.<check>]`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from lamina import residual
+from lamina.diagnosis.results import Finding, Location, Measurement, Remedy, SchemeTrait, Severity
+from lamina.options import Options
+from lamina.residual.base import Fault
+
+
+class Evidence:
+    """What checks read: the measurements by key, the schemes in use, and the highest planned learning rate."""
+
+    def __init__(
+        self, measurements: Sequence[Measurement], schemes: Sequence[str] = (), learning_rate: float | None = None
+    ) -> None:
+        self._by_key: Mapping[str, Measurement] = {each.key: each for each in measurements}
+        self.schemes = tuple(schemes)
+        self.learning_rate = learning_rate
+        """The highest rate at which Adam will train the model; None where it is unknown."""
+
+    def get(self, key: str) -> Measurement | None:
+        return self._by_key.get(key)
+
+    def schemes_that_avoid(self, fault: Fault) -> SchemeTrait:
+        """The remedy of another residual scheme: those that papers or our runs show free of a fault."""
+        able = (each.name for each in residual.schemes() if fault in each.avoids and each.name not in self.schemes)
+        return SchemeTrait(avoids=fault, schemes=tuple(able))
+
+
+class Check(ABC):
+    """The base of all checks."""
+
+    class Thresholds(Options):
+        """The numbers that decide; each says where it comes from."""
+
+    key: ClassVar[str]
+    reads: ClassVar[tuple[str, ...]]
+    """Keys of the measures it reads; without the first of them it cannot judge."""
+    predicts_failure: ClassVar[bool] = False
+    """Whether a failure found before training means that training is expected to fail."""
+    position: ClassVar[int] = 1000
+    """Where it stands in a report: lower numbers come first."""
+
+    def __init_subclass__(cls, **keywords: object) -> None:
+        super().__init_subclass__(**keywords)
+        cls.key = cls.__module__.rpartition(".")[2].replace("_", "-")
+
+    @abstractmethod
+    def judge(self, evidence: Evidence, thresholds: Any) -> Iterable[Finding]:
+        """One finding for every stack or place that could be judged, the fine ones too."""
+
+    def finding(
+        self,
+        severity: Severity,
+        sentence: str,
+        *,
+        location: Location | None = None,
+        value: float | None = None,
+        threshold: float | None = None,
+        remedies: Sequence[Remedy] = (),
+    ) -> Finding:
+        return Finding(
+            check=self.key,
+            severity=severity,
+            sentence=sentence,
+            location=location or Location(),
+            value=value,
+            threshold=threshold,
+            remedies=tuple(remedies) if severity in ("warning", "failure") else (),
+        )
+
+
+def grade(value: float, warning: float, failure: float) -> Severity:
+    """How severe a value is that is the worse the larger."""
+    return "failure" if value >= failure else "warning" if value >= warning else "fine"

@@ -1,0 +1,142 @@
+"""What a measure is: a quantity with its formula and source, taken from the evidence that a diagnosis has.
+
+A measure is one file of this folder, discovered by its name (`gradient_by_layer.py` holds the measure whose key is
+`gradient-by-layer`), or a class that an installed package adds through the entry-point group `lamina.measures`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from lamina.diagnosis.recording.passes import Pass
+from lamina.diagnosis.recording.records import MatrixName, Record
+from lamina.diagnosis.results import Axes, Description, Fact, Grid, Measurement, Series
+from lamina.residual.base import Placement
+
+if TYPE_CHECKING:
+    from lamina.diagnosis.watching.observation import Observation
+
+Need = Literal["record", "gradients", "model", "optimiser", "factory", "history"]
+"""What a measure is taken from.
+
+record      one recorded pass; taken for every batch, and averaged over batches and seeds
+gradients   the expected gradient of every weight matrix, the mean over batches
+model       a model and a batch, with passes of the measure's own
+optimiser   an optimiser in the state in which training left it
+factory     a function that builds models of any depth
+history     the observations of a watch during training
+"""
+Factory = Callable[[int, int | None], nn.Module]
+"""Builds a model from a seed and a number of layers; None stands for the model's own depth."""
+Value = TypeVar("Value")
+
+
+class NotMeasurable(Exception):
+    """A measure cannot be taken here; the message says what is missing."""
+
+
+@dataclass(frozen=True)
+class ModelStructure:
+    """What kind of model it is, as its first record shows."""
+
+    description: str
+    """`6-6 encoder-decoder, width 512, b2t`."""
+    schemes: tuple[str, ...] = ()
+    placements: Mapping[str, Placement | None] = field(default_factory=dict)
+    """Where the norms of each stack stand; None where that is unknown."""
+    sublayers_per_layer: int = 2
+    """Of the first stack."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a measure may use. A diagnosis fills in what it has; `require` refuses the rest with a reason."""
+
+    structure: ModelStructure | None = None
+    record: Record | None = None
+    gradients: Mapping[MatrixName, Tensor] | None = None
+    model: nn.Module | None = None
+    optimiser: Optimizer | None = None
+    factory: Factory | None = None
+    passes: Sequence[Pass] = ()
+    """Each runs a model on one batch and returns the loss."""
+    depths: Sequence[int] = ()
+    """The numbers of layers at which the change of the output is measured."""
+    history: Sequence[Observation] | None = None
+
+    @property
+    def available(self) -> frozenset[Need]:
+        """What this evidence holds."""
+        needs: dict[Need, object] = {
+            "record": self.record,
+            "gradients": self.gradients,
+            "model": self.model,
+            "optimiser": self.optimiser,
+            "factory": self.factory,
+            "history": self.history,
+        }
+        return frozenset(name for name, value in needs.items() if value is not None)
+
+
+def require(value: Value | None) -> Value:
+    """A part of the evidence that the caller made sure is there."""
+    assert value is not None, "a measure was taken without what it needs"
+    return value
+
+
+class Measure(ABC):
+    """The base of all measures."""
+
+    key: ClassVar[str]
+    title: ClassVar[str]
+    formula: ClassVar[str]
+    source: ClassVar[str]
+    look_for: ClassVar[str]
+    axes: ClassVar[Axes]
+    needs: ClassVar[tuple[Need, ...]]
+    """Alternatives: any one of these is enough."""
+    max_seeds: ClassVar[int | None] = None
+    """At how many seeds it is taken at most, where its own passes are expensive; None for all."""
+    position: ClassVar[int] = 1000
+    """Where it stands in a report: lower numbers come first."""
+
+    def __init_subclass__(cls, **keywords: object) -> None:
+        super().__init_subclass__(**keywords)
+        cls.key = cls.__module__.rpartition(".")[2].replace("_", "-")
+
+    @abstractmethod
+    def take(self, evidence: Evidence) -> Measurement:
+        """Measure. Raises `NotMeasurable` where that is not possible."""
+
+    def conclude(self, measurement: Measurement) -> Measurement:
+        """Add what follows from the mean over batches and seeds, such as slopes."""
+        return measurement
+
+    @property
+    def about(self) -> Description:
+        return Description(
+            key=self.key,
+            title=self.title,
+            formula=self.formula,
+            source=self.source,
+            look_for=self.look_for,
+            axes=self.axes,
+        )
+
+    def measurement(
+        self,
+        series: Sequence[Series] = (),
+        *,
+        grids: Sequence[Grid] = (),
+        facts: Sequence[Fact] = (),
+        axes: Axes | None = None,
+    ) -> Measurement:
+        """Numbers of this measure; `axes` replace the measure's own."""
+        about = self.about if axes is None else self.about.model_copy(update={"axes": axes})
+        return Measurement(about=about, series=tuple(series), grids=tuple(grids), facts=tuple(facts))

@@ -1,0 +1,73 @@
+"""What the measures of a watched run share: series over steps by kind of matrix, and maps of layers over steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from math import isfinite, nan
+from statistics import median
+
+from lamina.diagnosis.measures.layer_gradients import NormsByLayer, WeakestLayer, norms_over_kinds, weakest_layer
+from lamina.diagnosis.results import Grid, Location, Series
+from lamina.diagnosis.watching.observation import MatrixObservation, Observation
+
+Size = Callable[[MatrixObservation], float | None]
+"""One number of an observed matrix; None where it has none."""
+
+
+def over_steps(location: Location, history: Sequence[Observation], y: Iterable[float], quantity: str = "") -> Series:
+    return Series(location=location, quantity=quantity, x=tuple(float(each.step) for each in history), y=tuple(y))
+
+
+def layer_map(stack: str, rows: Iterable[Sequence[float]]) -> Grid:
+    """A map of layers over watched steps."""
+    return Grid(location=Location(stack=stack), values=tuple(map(tuple, rows)), rows="layer", columns="watched step")
+
+
+def by_kind(history: Sequence[Observation], size: Size) -> tuple[list[Series], list[Grid]]:
+    """A series per stack and kind of matrix, the median over layers; a map per stack of the largest in each layer."""
+    observed = [{each.location: value for each in one.matrices if (value := size(each)) is not None} for one in history]
+    kinds: dict[Location, list[Location]] = {}
+    layers: dict[str, dict[int, list[Location]]] = {}
+    for location in dict.fromkeys(location for each in observed for location in each):
+        if location.stack is not None and location.layer is not None:
+            layers.setdefault(location.stack, {}).setdefault(location.layer, []).append(location)
+        kinds.setdefault(location.model_copy(update={"layer": None}), []).append(location)
+    series = [
+        over_steps(kind, history, [_summary(median, locations, each) for each in observed])
+        for kind, locations in kinds.items()
+    ]
+    grids = [
+        layer_map(stack, [[_summary(max, rows[layer], each) for each in observed] for layer in sorted(rows)])
+        for stack, rows in layers.items()
+    ]
+    return series, grids
+
+
+def _summary(of: Callable[[list[float]], float], locations: Sequence[Location], sizes: dict[Location, float]) -> float:
+    present = [sizes[location] for location in locations if location in sizes]
+    return of(present) if present else nan
+
+
+def weakest_by_stack(observation: Observation) -> dict[str, WeakestLayer]:
+    """At one step, for the stacks that have two or more trained layers.
+
+    A layer without any gradient was left out of this step; where some gradients are not finite, nothing is compared.
+    """
+    stacks = norms_over_kinds(_norms_by_layer(observation))
+    trained = {stack: {layer: norm for layer, norm in each.items() if norm} for stack, each in stacks.items()}
+    return {
+        stack: weakest_layer(each)
+        for stack, each in trained.items()
+        if len(each) > 1 and all(map(isfinite, each.values()))
+    }
+
+
+def _norms_by_layer(observation: Observation) -> NormsByLayer:
+    """Matrices of cross-attention count as a kind of their own."""
+    table: dict[tuple[str, Hashable], dict[int, float]] = {}
+    for each in observation.matrices:
+        stack, layer = each.location.stack, each.location.layer
+        if stack is not None and layer is not None:
+            kind = each.location.sublayer_kind, each.location.matrix
+            table.setdefault((stack, kind), {})[layer] = each.gradient_norm
+    return table

@@ -1,0 +1,48 @@
+"""Relative updates of the weight matrices over training.
+
+    |W_{t+1} − W_t| ÷ |W_t|, the median over layers; in the map the largest in each layer
+
+After Liu et al. 2020, figures 5 and 11. Facts: `watched steps`; `steps outside`, at which so many updates left their
+band that it was reported; `steps with single updates outside`; and where there were steps outside, `first step
+outside`, `most matrices outside` and `furthest outside` (how many times its usual size an update was).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lamina.diagnosis.measures.base import Evidence, Measure, require
+from lamina.diagnosis.measures.watched_series import by_kind
+from lamina.diagnosis.results import Axes, Fact, Measurement
+from lamina.diagnosis.watching.observation import Observation
+
+
+class WatchedUpdates(Measure):
+    title = "Updates over training"
+    formula = "|W_{t+1} − W_t| ÷ |W_t|, the median over layers"
+    source = "after Liu et al. 2020, figures 5 and 11"
+    look_for = (
+        "Lines of one kind should move together with the learning rate. A line, or a layer in the map, that departs "
+        "from the others shows where training goes wrong."
+    )
+    axes = Axes(x="step", y="relative update", log_y=True)
+    needs = ("history",)
+    position = 300
+
+    def take(self, evidence: Evidence) -> Measurement:
+        history = require(evidence.history)
+        series, grids = by_kind(history, lambda each: each.relative_update)
+        facts = [Fact(name=name, value=value) for name, value in _outside(history).items()]
+        return self.measurement(series, grids=grids, facts=facts)
+
+
+def _outside(history: Sequence[Observation]) -> dict[str, float]:
+    unstable = [each for each in history if each.unstable]
+    facts = {"watched steps": float(len(history)), "steps outside": float(len(unstable))}
+    facts["steps with single updates outside"] = float(sum(bool(each.outside) for each in history) - len(unstable))
+    if unstable:
+        facts["first step outside"] = float(unstable[0].step)
+        facts["most matrices outside"] = float(max(len(each.outside) for each in unstable))
+        furthest = max((each.furthest for each in unstable), key=lambda outside: outside.distance)
+        facts["furthest outside"] = furthest.times_usual
+    return facts

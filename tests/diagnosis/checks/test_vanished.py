@@ -1,0 +1,50 @@
+"""The check `vanished`: the gradient of the lower layers during training."""
+
+from __future__ import annotations
+
+from math import nan
+
+from lamina.diagnosis.results import Finding, Location, Measurement
+from support.measurements import fact, findings, line, measurement
+
+
+def shares(*decoder: float, encoder: float = 1e-6) -> Measurement:
+    """By step, of an encoder that is not judged and of a decoder that is."""
+    return measurement(
+        "watched-weakest-layer",
+        line(*[encoder] * len(decoder), stack="encoder"),
+        line(*decoder, stack="decoder"),
+        facts=[fact("judged", 1.0, stack="decoder")],
+    )
+
+
+def vanished(*decoder: float) -> Finding:
+    (found,) = findings("vanished", [shares(*decoder)])
+    return found
+
+
+def test_a_gradient_that_stays_is_fine() -> None:
+    good = vanished(0.9, 0.5, 0.7)
+    assert (good.severity, good.location, good.value) == ("fine", Location(stack="decoder"), 0.5)
+    assert good.remedies == ()
+
+
+def test_a_gradient_that_stays_away_is_a_failure() -> None:
+    bad = vanished(0.5, 0.005)
+    assert (bad.severity, bad.value, bad.threshold) == ("failure", 0.005, 0.01)
+    assert "below the threshold of 0.01 in 1 of them, first at step 2; it is still below" in bad.sentence
+    assert "resi-dual" in bad.advice
+    assert "lower the learning rate" in bad.advice
+
+
+def test_a_gradient_that_came_back_is_a_warning() -> None:
+    back = vanished(0.5, 0.005, 0.002, 0.5)
+    assert back.severity == "warning"
+    assert "in 4 watched steps, below the threshold of 0.01 in 2 of them, first at step 2; it has recovered" in (
+        back.sentence
+    )
+
+
+def test_what_is_not_a_number_has_not_come_back() -> None:
+    assert vanished(0.005, nan).sentence.endswith("it is still below")
+    assert vanished(nan, nan).severity == "not measured"

@@ -1,0 +1,171 @@
+"""Diagnoses of configs and runs: `lamina diagnose`."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lamina.api import diagnose_paths
+from lamina.diagnosis.measures import measures_that_need
+from lamina.diagnosis.results import Diagnosis, Stage
+from lamina.errors import UserError
+from lamina.runs.diagnose import NO_CHECKPOINT, Extent, read_depths, subjects_of
+from lamina.runs.runs import read_config, train
+from lamina.training.checkpoint import storage as checkpoint
+
+RECORDED = {"gradient-by-layer", "gradient-along-stream", "gradient-at-norms", "stream-norms", "norm-jacobian"}
+RECORDED |= {"hidden-change", "cosine-of-layers", "layer-dependency", "gradient-when-moved"}
+OF_DEPTH = {"gradient-against-depth", "output-change"}
+OF_HISTORY = {each.key for each in measures_that_need("history")}
+OF_TRAINING = OF_HISTORY | {"adam-conditioning"}
+TINY = ["model.num_layers=2", "model.model_dim=16", "model.feed_forward_dim=32", "model.num_heads=2"]
+SMALL_EXTENT = Extent(seeds=2, batches=2, tokens=60)
+
+
+def same(one: Diagnosis, other: Diagnosis) -> bool:
+    """Where there is nothing in a map stands NaN, which is not equal to itself."""
+    return one.model_dump_json() == other.model_dump_json()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small store, a config and a short run."""
+    from lamina.data.prepare import prepare
+    from lamina.data.sources import chosen_options
+
+    folder = tmp_path_factory.mktemp("diagnosis")
+    words = ["train=['translation:200']", "valid=['translation:20']", "test=['translation:20']", "tokenizer.size=400"]
+    prepare(chosen_options("embedded-translation", words, {"output": str(folder / "store")}))
+    text = f'task = "translation"\n[data]\nstore = "{folder / "store"}"\nmax_tokens = 400\n'
+    text += '[model]\npreset = "iwslt"\nnum_layers = 2\nmodel_dim = 16\nfeed_forward_dim = 32\nnum_heads = 2\n'
+    (folder / "own.toml").write_text(text + "[train]\nsteps = 4\nsamples = 0\n")
+    train(read_config(folder / "own.toml", []), folder / "run", quiet=True)
+    return folder
+
+
+def test_a_config_is_measured_at_its_start(place: Path) -> None:
+    (diagnosis,) = diagnose_paths([str(place / "own.toml"), "model.residual=b2t"], SMALL_EXTENT)
+    assert (diagnosis.name, diagnosis.schemes, diagnosis.stage) == ("own", ("b2t",), Stage(name="start"))
+    assert diagnosis.model == "2-2 encoder-decoder, width 16, b2t"
+    assert {each.key for each in diagnosis.measurements} == RECORDED | OF_DEPTH | {"added-block"}
+
+
+def test_a_config_has_its_own_thresholds(place: Path) -> None:
+    (diagnosis,) = diagnose_paths([str(place / "own.toml"), "diagnose.findings.vanishing_warning=1e6"], SMALL_EXTENT)
+    assert {1e6} == {each.threshold for each in diagnosis.findings if each.check == "vanishing"} - {0.1}
+
+
+def test_a_config_is_judged_at_its_highest_rate_if_adam_trains_it(place: Path) -> None:
+    def judged(*words: str) -> list[float]:
+        (diagnosis,) = diagnose_paths([str(place / "own.toml"), *words], SMALL_EXTENT)
+        return sorted(
+            each.value for each in diagnosis.findings if each.check == "learning-rate" and each.value is not None
+        )
+
+    words = ["model.residual=post-ln", "model.num_layers=6"]
+    low, high = judged(*words, "schedule.learning_rate=1e-3"), judged(*words, "schedule.learning_rate=1e-2")
+    assert any(map(math.isfinite, low))
+    assert high == pytest.approx([value / 10 for value in low])
+    assert not judged(*words, "optimiser.name=sgd")
+
+
+def test_a_run_is_measured_at_its_start_and_at_a_checkpoint(place: Path) -> None:
+    start, trained = diagnose_paths([str(place / "run")], SMALL_EXTENT)
+    assert (start.stage.name, start.spread_over) == ("start", "seeds")
+    assert (trained.stage.step, trained.spread_over, trained.repeats) == (4, "batches", 2)
+    kept = place / "run" / "diagnosis"
+    assert same(Diagnosis.read(kept / "start.json"), start)
+    assert same(Diagnosis.read(kept / "step-00000004.json"), trained)
+    *_, latest = subjects_of(place / "run", [], Extent(checkpoint="latest", tokens=60))
+    assert latest.stage.step == 4
+
+
+def test_a_trained_run_is_judged_by_its_optimiser_s_state(place: Path) -> None:
+    start, trained = diagnose_paths([str(place / "run")], SMALL_EXTENT)
+    assert {each.severity for each in start.findings if each.check == "conditioning"} == {"not measured"}
+    judged = [each for each in trained.findings if each.check == "conditioning"]
+    assert [each.location.stack for each in judged] == ["encoder", "decoder"]
+    measure, config = trained["adam-conditioning"], read_config(place / "run", [])
+    rate = config.schedule.learning_rate * 4 / config.schedule.warmup
+    assert measure.fact("learning rate") == pytest.approx(rate)
+    assert measure.fact("ε") == config.optimiser.eps
+    state = checkpoint.load(place / "run" / "checkpoints" / "latest").optimiser
+    matrices = [each for name, each in state.items() if name.endswith("exp_avg_sq") and each.dim() > 1]
+    roots = [(0.98 * each.double() / (1 - 0.98**5)).sqrt() for each in matrices]  # a fifth step without gradient
+    each = [rate * 0.1 / (1 - 0.9**5) / (root + config.optimiser.eps) for root in roots]
+    assert measure.fact("κ") == pytest.approx(sum(one.square().sum().item() for one in each) ** 0.5, rel=1e-3)
+    assert {each.key for each in trained.not_measured} == OF_DEPTH | OF_HISTORY - {"adam-conditioning"} | {
+        "gradient-by-stream"
+    }
+
+
+def test_another_optimiser_says_why_it_has_no_condition(place: Path, tmp_path: Path) -> None:
+    config = read_config(place / "own.toml", ["optimiser.name=sgd", "schedule.learning_rate=0.01"])
+    train(config, tmp_path / "run", quiet=True)
+    *_, trained = diagnose_paths([str(tmp_path / "run")], SMALL_EXTENT)
+    with pytest.raises(UserError, match="SGD is not Adam"):
+        trained["adam-conditioning"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "say what to diagnose"),
+        (["model.dropout=0"], "say what to diagnose"),
+        (["{place}/missing.toml"], "missing.toml: no such file"),
+        (["{place}/own.toml", "model.residul=b2t"], "did you mean 'residual'"),
+        (["{place}/store"], "neither a run folder .* nor a model .* there is dropped.json, manifest.json"),
+        (["{place}/run", "model.dropout=0"], "a run is looked at as it was trained"),
+    ],
+)
+def test_mistakes(words: list[str], message: str, place: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        diagnose_paths([word.format(place=place) for word in words], SMALL_EXTENT)
+
+
+def test_a_run_that_is_half_written(place: Path, tmp_path: Path) -> None:
+    import shutil
+
+    half = tmp_path / "half"
+    shutil.copytree(place / "run", half, symlinks=True)
+    with pytest.raises(UserError, match="no checkpoint 'step-00000009'; there are: step-00000004"):
+        diagnose_paths([str(half)], Extent(checkpoint="step-00000009"))
+    weights = half / "checkpoints" / "step-00000004" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-9])
+    with pytest.raises(UserError, match=r"model.safetensors: damaged"):
+        diagnose_paths([str(half)], SMALL_EXTENT)
+    assert Diagnosis.read(half / "diagnosis" / "start.json").stage.name == "start", (
+        "the start was looked at all the same"
+    )
+    shutil.rmtree(half / "checkpoints")
+    (start,) = diagnose_paths([str(half)], SMALL_EXTENT)
+    assert NO_CHECKPOINT in start.notes
+    (half / "status.json").unlink()
+    with pytest.raises(UserError, match="neither a run folder"):
+        diagnose_paths([str(half)], SMALL_EXTENT)
+
+
+def test_depths_on_the_command_line() -> None:
+    from typer.testing import CliRunner
+
+    from lamina.cli import app
+
+    assert read_depths("2,8, 32") == (2, 8, 32)
+    asked = CliRunner().invoke(app, ["diagnose", "missing.toml", "--depths", "2;8"])
+    assert isinstance(asked.exception, UserError)
+    assert "separated by commas, such as 2,8,32, not '2;8'" in str(asked.exception)
+
+
+TASK_CONFIGS = ["language-modelling", "masked-language-modelling", "classification"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASK_CONFIGS)
+def test_every_kind_of_task(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smoke: Any = Path(__file__).parents[2] / "configs" / "smoke" / f"{name}.toml"
+    monkeypatch.chdir(tmp_path)
+    (diagnosis,) = diagnose_paths([str(smoke), *TINY], SMALL_EXTENT)
+    assert {each.key for each in diagnosis.measurements} >= RECORDED
