@@ -49,7 +49,7 @@ def test_it_watches_from_the_first_step_to_the_last(tmp_path: Path) -> None:
     assert logs["stream_peak/encoder"] > 0
     assert not any(name.startswith(("update/", "stream/")) for name in logs), "a line of a log is short"
     training.callback.on_train_end(*training.given)
-    assert Diagnosis.read(tmp_path / "out" / "diagnosis" / "watch.json").step == 4
+    assert Diagnosis.read(tmp_path / "out" / "diagnosis" / "watch.json").stage.step == 4
     page = (tmp_path / "out" / "diagnosis" / "watch.html").read_text()
     assert "watched at 2 steps, last at step 4" in page
     assert "Updates over training" in page
@@ -125,6 +125,6 @@ def test_a_real_trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert callback.watch is not None
     assert [look.step for look in callback.watch.history] == [4, 8, 12]
     found = Diagnosis.read(tmp_path / "one" / "diagnosis" / "watch.json")
-    assert {measure.key for measure in found.measures} >= {"watched-updates", "watched-condition", "watched-streams"}
+    assert {each.key for each in found.measurements} >= {"watched-updates", "watched-condition", "watched-streams"}
     assert (tmp_path / "one" / "diagnosis" / "watch.html").is_file()
     assert all(torch.equal(watched[key], value) for key, value in alone.items())

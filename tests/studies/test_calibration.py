@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from lamina.diagnosis.results import Diagnosis, Measure, Series
-from lamina.diagnosis.thresholds import VerdictOptions
+from lamina.diagnosis.checks.amplification import Amplification
+from lamina.diagnosis.checks.learning_rate import LearningRate
+from lamina.diagnosis.checks.vanishing import Vanishing
+from lamina.diagnosis.measures.gradient_by_layer import GradientByLayer
+from lamina.diagnosis.measures.gradient_when_moved import GradientWhenMoved
+from lamina.diagnosis.results import Diagnosis, Fact, Location, Measurement, Series, Stage
 from lamina.studies import calibration, calibration_score
 from lamina.studies.calibration_score import Cell, Outcome, Signs, calibrate, choose, failures, library, score
 
@@ -58,13 +62,8 @@ def test_thresholds_are_those_that_hit_most_and_stay_where_nothing_is_gained() -
     assert 0.5 < found.vanishing < 0.6
     assert found[1:] == library()[1:]
     kept = choose(seen, dict(zip(cells, (True, False, False, False), strict=True)), cells)
-    assert (
-        kept
-        == library()
-        == Signs(
-            VerdictOptions().vanishing_failure, VerdictOptions().amplification_failure, VerdictOptions().reach_failure
-        )
-    )
+    defaults = [check.Thresholds().failure for check in (Vanishing, Amplification, LearningRate)]
+    assert kept == library() == Signs(*defaults)
 
 
 def test_any_sign_is_enough_to_expect_failure() -> None:
@@ -78,24 +77,22 @@ def test_any_sign_is_enough_to_expect_failure() -> None:
 def test_the_same_model_is_expected_to_fail_at_a_high_rate_only() -> None:
     low, high = Cell("one", 6, 1e-3, 1), Cell("one", 6, 1e-2, 1)
     better = [Cell("best", 6, rate, 1) for rate in (1e-3, 1e-2)]
-    curve = Series(label="decoder", x=(0.01, 0.1, 0.3), y=(1.0, 0.1, 0.01))
-    facts = {"decoder at the start": 0.8}
-    moved = Measure(
-        key="gradient-when-moved", title="", formula="", source="", look_for="", measured=(curve,), facts=facts
-    )
+    decoder = Location(stack="decoder")
+    curve = Series(location=decoder, x=(0.01, 0.1, 0.3), y=(1.0, 0.1, 0.01))
+    moved = GradientWhenMoved().measurement([curve], facts=[Fact(name="at the start", location=decoder, value=0.8)])
     outcomes = {cell: outcome(3.0) for cell in (low, *better)} | {high: outcome(5.0)}
     diagnoses = dict.fromkeys(better, diagnosis(0.8))
-    looked = Diagnosis(name="", model="", measures=(*diagnosis(0.8).measures, moved))
-    found = calibrate(outcomes, diagnoses | {low: looked, high: looked})
+    with_moved = diagnosis(0.8, moved)
+    found = calibrate(outcomes, diagnoses | {low: with_moved, high: with_moved})
     rows = {(row["scheme"], row["rate"]): row for row in found.rows}
     assert rows["one", 1e-2]["reach"] == pytest.approx(rows["one", 1e-3]["reach"] / 10)
     assert [rows["one", rate]["expected"] for rate in (1e-3, 1e-2)] == [False, True]
 
 
-def diagnosis(share: float) -> Diagnosis:
-    line = Series(label="decoder outer", x=(1, 2), y=(share, 1.0))
-    measure = Measure(key="gradient-by-layer", title="", formula="", source="", look_for="", measured=(line,))
-    return Diagnosis(name="", model="", measures=(measure,))
+def diagnosis(share: float, *others: Measurement) -> Diagnosis:
+    gradient = Series(location=Location(stack="decoder", matrix="outer"), x=(1, 2), y=(share, 1.0))
+    measurements = (GradientByLayer().measurement([gradient]), *others)
+    return Diagnosis(name="", model="", stage=Stage(name="start"), measurements=measurements)
 
 
 def test_hits_are_counted_on_the_other_half() -> None:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from lamina.api import diagnose_paths
 from lamina.cli import app
 from lamina.diagnosis.results import Diagnosis
-from lamina.diagnosis.watching.observation import read_looks
+from lamina.diagnosis.watching.observation import read_observations
 from lamina.errors import UserError
 from lamina.report.pages.diagnosis import save_diagnoses
 from lamina.runs.diagnose import Extent
@@ -32,9 +32,9 @@ def watched_run(folder: Path, *parts: int) -> Path:
 
 def test_a_run_that_is_resumed_keeps_what_was_seen(tmp_path: Path) -> None:
     once, parts = watched_run(tmp_path / "once", 8), watched_run(tmp_path / "parts", 5)
-    looks = parts / "diagnosis" / "observations.json"
-    assert [look.step for look in read_looks(looks, until=9)] == [2, 4]
-    shutil.copy(once / "diagnosis" / "observations.json", looks)  # as if it had been killed after its next look
+    observations = parts / "diagnosis" / "observations.json"
+    assert [each.step for each in read_observations(observations, until=9)] == [2, 4]
+    shutil.copy(once / "diagnosis" / "observations.json", observations)  # as if killed after its next observation
     watched_run(tmp_path / "parts", 8)
     one, other = (Diagnosis.read(run / "diagnosis" / "training.json") for run in (once, parts))
     assert one["watched-updates"].measured[0].x == (2, 4, 6, 8)
@@ -43,10 +43,16 @@ def test_a_run_that_is_resumed_keeps_what_was_seen(tmp_path: Path) -> None:
     assert Diagnosis.read(parts / "diagnosis" / "training.json") == other, "a run no longer watched keeps it too"
 
 
+def test_the_former_format_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text('{"version": 1, "name": "x", "model": "", "measures": []}')
+    with pytest.raises(UserError, match=r"format 1, but this version of Lamina reads format 2: make it again with lam"):
+        diagnose_paths([str(tmp_path / "old.json")], SMALL)
+
+
 def test_a_watched_run_shows_what_was_seen(tmp_path: Path) -> None:
     run = watched_run(tmp_path, 5)
     start, trained, watched = diagnose_paths([str(run)], SMALL)
-    assert (start.step, trained.step, watched.step) == (None, 5, 4)
+    assert [each.stage.step for each in (start, trained, watched)] == [None, 5, 4]
     assert watched["watched-updates"].measured
     page = tmp_path / "why.html"
     shown = CliRunner().invoke(app, ["diagnose", str(run / "diagnosis" / "training.json"), "--output", str(page)])
@@ -71,5 +77,5 @@ def test_a_file_that_is_no_diagnosis_is_named(tmp_path: Path, content: str) -> N
     with pytest.raises(UserError, match=r"metrics\.json: No such file"):
         diagnose_paths([str(file)], SMALL)
     file.write_text(content)
-    with pytest.raises(UserError, match=r"metrics\.json: not a diagnosis, or one of another version"):
+    with pytest.raises(UserError, match=r"metrics\.json: not a diagnosis"):
         diagnose_paths([str(file)], SMALL)
