@@ -22,7 +22,7 @@ class Share(NamedTuple):
     """A process's share of one global batch."""
 
     epoch: int
-    index: int
+    batch: int
     """The number of the global batch in its epoch."""
     micro_batches: list[Inputs]
 
