@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest -p no:logging
 BENCHMARKS := batches schemes loop depth decoding
 export LAMINA_REAL_DATA ?= $(abspath ../shared/data)
 
-.PHONY: demo test check test-slow bench clean
+.PHONY: demo test check test-slow golden bench clean
 
 demo: $(VENV)/.lamina
 	$(BIN)/lamina demo
@@ -24,6 +24,9 @@ check: $(VENV)/.dev
 
 test-slow: $(VENV)/.peers
 	$(PYTEST) -m "slow or distributed or faults or peers or browser or documented"
+
+golden: $(VENV)/.dev
+	PYTHONPATH=tests $(BIN)/python -m golden.write
 
 bench: $(VENV)/.bench
 	for name in $(BENCHMARKS); do PYTHONPATH=$(VENV)/bench $(BIN)/python benchmarks/$$name.py || exit 1; done

@@ -40,8 +40,8 @@ from lamina.data.store import Store
 from lamina.files.atomic import write_file
 from lamina.run_folder.folder import RunFolder
 from lamina.training import loop
+from lamina.training.callbacks.display import Display
 from lamina.training.config import RunConfig, TrainOptions
-from lamina.training.display import Display
 from lamina.training.distributed.world import World
 from lamina.training.loop import Training
 from pairs import Estimate, Numbers, estimate
@@ -113,12 +113,12 @@ def watch(training: Training, stopwatch: Stopwatch, made: list[float]) -> ExitSt
         ("clipping", torch.nn.utils, "clip_grad_norm_"),
         ("optimiser", training.optimiser, "step"),
         ("freeing gradients", training.optimiser, "zero_grad"),
-        ("display", training.display, "stepped"),
+        ("display", training.display, "on_step"),
         ("metrics.jsonl", training.folder.metrics, "append"),
-        ("checkpoint", training, "_save"),
+        ("checkpoint", training, "save"),
         ("validation", training.task, "total_losses"),
         ("validation", training.task, "unigram_nll"),
-        (REST, training, "_loop"),
+        (REST, training, "run"),
     ]
     patches = ExitStack()
     for part, owner, name in parts:

@@ -76,21 +76,21 @@ def one_sees_no_number(rank: int, count: int, wrong: Job) -> None:
     model.decoder.layers[1].sublayers[2].inner.register_forward_hook(spoil)
     state, reason = training.run()
     assert state == "failed"
-    assert " of step 3 (" in reason  # the gradient's where the second process only borrowed a piece
+    assert " of step 3 (" in reason  # the gradient's where the second process has a micro-batch of weight zero
     assert reason.endswith("first in the output of decoder.layers.1.sublayers.2.inner"), reason
 
 
 def one_has_a_full_disk(rank: int, count: int, full: Job) -> None:
     training = building(full, World(rank, count, CPU))
-    _, _, pieces = next(training.feed.updates())
-    training._update(pieces)
-    training._save()
+    _, _, micro_batches = next(training.batches.shares())
+    training.update(micro_batches)
+    training.save()
     training.step = 1
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     if rank == 1:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, unlimited[1]))
     with pytest.raises(UserError, match=r"step-00000001: the checkpoint could not be saved \(.*File too large"):
-        training._save()
+        training.save()
     resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
     dist.barrier()
     assert [each.name for each in sorted(training.folder.checkpoints.glob("*step*"))] == ["step-00000000"]

@@ -17,7 +17,7 @@ from lamina.config import to_toml
 from lamina.data.store import Store
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.runs import average_run, evaluate, train
-from lamina.training.display import Display
+from lamina.training.callbacks.display import Display
 from lamina.training.distributed.parallel import whole
 from lamina.training.distributed.world import ALONE, World
 from lamina.training.loop import Training
@@ -33,7 +33,7 @@ def same_run(way: str, scheme: str, root: Path, name: str) -> Job:
 
 
 def mixed(way: str, root: Path, steps: int) -> Job:
-    """A run that goes on with other processes each time; three pieces an update, in sizes that do not divide evenly."""
+    """A run that goes on with other processes each time; three micro-batches an update, of sizes that differ."""
     return job(root, f"mixed-{way}", way, model={"residual": "admin"}, steps=steps, accumulate=3)
 
 
@@ -123,11 +123,11 @@ def gradient(job: Job, world: World) -> dict[str, torch.Tensor]:
     training = Training(
         job.config, Store.open(job.config.data.store or ""), RunFolder(job.folder), world, Display(True)
     )
-    _, _, pieces = next(training.feed.updates())
-    assert sum(len(piece.lengths["source_lengths"]) for piece in pieces) == 32 // world.size
-    assert len(pieces) == job.config.train.accumulate
-    total = int(world.total(sum(piece.count for piece in pieces)))
-    training._backward(pieces, total)
+    _, _, micro_batches = next(training.batches.shares())
+    assert sum(len(micro_batch.lengths["source_lengths"]) for micro_batch in micro_batches) == 32 // world.size
+    assert len(micro_batches) == job.config.train.accumulate
+    total = int(world.total(sum(micro_batch.count for micro_batch in micro_batches)))
+    training.backward(micro_batches, total)
     return {name: whole(each.grad) for name, each in training.model.named_parameters() if each.grad is not None}
 
 
@@ -140,14 +140,18 @@ def of_32(root: Path, name: str, way: str = "ddp", **changes: Any) -> Job:
 def test_however_32_sequences_are_cut_the_gradient_is_the_same(
     dtype: torch.dtype, tolerance: float, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """1 × 32, 32 × 1, and two processes with 16 each, in pieces or not; label smoothing on, dropout off."""
+    """1 × 32, 32 × 1, and two processes with 16 each, in micro-batches or not; label smoothing on, dropout off."""
     if dtype == torch.float64:
         request.getfixturevalue("float64")
     prepare_toy(tmp_path / "32", size=32)
-    shared = [of_32(tmp_path, f"{way}-{pieces}", way, accumulate=pieces) for way in WAYS for pieces in (1, 16)]
+    shared = [
+        of_32(tmp_path, f"{way}-{micro_batches}", way, accumulate=micro_batches)
+        for way in WAYS
+        for micro_batches in (1, 16)
+    ]
     run_in_processes(2, gradients, shared, dtype)
     found = {each.folder.name: load_file(f"{each.folder}.safetensors") for each in shared}
-    found["32 × 1"] = gradient(of_32(tmp_path, "pieces", accumulate=32), ALONE)
+    found["32 × 1"] = gradient(of_32(tmp_path, "micro-batches", accumulate=32), ALONE)
     expected = gradient(of_32(tmp_path, "whole"), ALONE)
     size = max(each.abs().max().item() for each in expected.values())
     assert size > 0.01

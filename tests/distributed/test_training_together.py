@@ -65,7 +65,7 @@ def test_a_signal_to_one_process_stops_all_and_they_go_on_bit_for_bit(way: str, 
 
 
 def exchanges(rank: int, count: int, jobs: list[Job]) -> None:
-    """How often a backward pass exchanges gradients: the same number, in however many pieces."""
+    """How often a backward pass exchanges gradients: the same number, in however many micro-batches."""
     events: list[str] = []
 
     def counted(state, bucket):  # type: ignore[no-untyped-def] # torch wants real types in hooks, not their names
@@ -75,8 +75,8 @@ def exchanges(rank: int, count: int, jobs: list[Job]) -> None:
     found = []
     for each in jobs:
         training = building(each, World(rank, count, CPU))
-        _, _, pieces = next(training.feed.updates())
-        assert len(pieces) == each.config.train.accumulate
+        _, _, micro_batches = next(training.batches.shares())
+        assert len(micro_batches) == each.config.train.accumulate
         network, accumulating = training.parallel.network, training.parallel.accumulating
 
         @contextmanager
@@ -91,7 +91,7 @@ def exchanges(rank: int, count: int, jobs: list[Job]) -> None:
         else:
             training.parallel.accumulating = watched  # type: ignore[method-assign]
         events.clear()
-        training._backward(pieces, 100)
+        training.backward(micro_batches, 100)
         found.append(len(events))
         training.folder.release()
     assert found[0] > 0
@@ -99,6 +99,6 @@ def exchanges(rank: int, count: int, jobs: list[Job]) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_gradients_are_exchanged_once_an_update_however_many_pieces(way: str, root: Path) -> None:
-    jobs = [job(root, f"exchanged-{way}-{pieces}", way, accumulate=pieces) for pieces in (1, 2, 3)]
+def test_gradients_are_exchanged_once_an_update_however_many_micro_batches(way: str, root: Path) -> None:
+    jobs = [job(root, f"exchanged-{way}-{micro_batches}", way, accumulate=micro_batches) for micro_batches in (1, 2, 3)]
     run_in_processes(2, exchanges, jobs)

@@ -14,9 +14,9 @@ from lamina.data.sources import source_options
 from lamina.data.store import Store
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.runs import _train
+from lamina.training.callbacks.display import Display
 from lamina.training.checkpoint import storage as checkpoint
 from lamina.training.config import RunConfig
-from lamina.training.display import Display
 from lamina.training.distributed.world import World
 from lamina.training.loop import Training
 from lamina.training.signals import Interrupts

@@ -14,9 +14,9 @@ from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.data.store import Store
 from lamina.run_folder.folder import RunFolder
+from lamina.training.callbacks.display import Display
 from lamina.training.checkpoint import storage as checkpoint
 from lamina.training.config import RunConfig
-from lamina.training.display import Display
 from lamina.training.distributed.world import ALONE
 from lamina.training.loop import Training
 from lamina.training.signals import Interrupts
@@ -68,13 +68,13 @@ def building(config: RunConfig, folder: RunFolder, interrupts: Interrupts | None
 
 def before_update(training: Training, act: Callable[[int], None]) -> None:
     """Have `act` called with the number of every step, just before its update."""
-    update = training._update
+    update = training.update
 
-    def act_and_update(pieces: Any) -> Any:
+    def act_and_update(micro_batches: Any) -> Any:
         act(training.step + 1)
-        return update(pieces)
+        return update(micro_batches)
 
-    training._update = act_and_update  # type: ignore[method-assign]
+    training.update = act_and_update  # type: ignore[method-assign]
 
 
 def interrupted(config: RunConfig, folder: Path, after: int) -> None:

@@ -35,7 +35,7 @@ def test_killed_before_the_first_checkpoint_nothing_is_told_twice(stores: Path, 
     train(config, tmp_path / "whole", quiet=True)
     with RunFolder(tmp_path / "parts").claim() as folder:
         training = building(config, folder)
-        training._save = lambda: None  # type: ignore[method-assign]
+        training.save = lambda: None  # type: ignore[method-assign]
         before_update(training, lambda step: die() if step == 5 else None)
         with pytest.raises(Killed):
             training.run()
@@ -69,7 +69,7 @@ def test_killed_after_the_last_save_a_run_trains_no_step_more(
     config = config_for("classification", stores, **changes)
     train(config, tmp_path / "whole", quiet=True)
     with monkeypatch.context() as patch:
-        patch.setattr("lamina.training.loop.Training._judge", die)
+        patch.setattr("lamina.training.loop.Training._finish", die)
         with pytest.raises(Killed):
             train(config, tmp_path / "parts", quiet=True)
     status = train(config, tmp_path / "parts", quiet=True)
@@ -101,7 +101,7 @@ def test_a_start_that_fails_binds_nobody(mistake: dict[str, Any], stores: Path, 
 def test_a_start_that_saved_nothing_binds_nobody(stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Out of memory in the first step, say: another config may follow. A result binds, though nothing was saved."""
     with monkeypatch.context() as patch:
-        patch.setattr("lamina.training.loop.Training._update", die)
+        patch.setattr("lamina.training.loop.Training.update", die)
         with pytest.raises(Killed):
             train(config_for("translation", stores), tmp_path / "run", quiet=True)
     changed = config_for("translation", stores, data={"max_tokens": 100}, train={"steps": 2})

@@ -49,7 +49,7 @@ def test_an_interrupted_run_ends_with_the_same_weights_under_every_scheme(
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.usefixtures("float64")
 def test_accumulation_and_processes_leave_the_gradient_as_it_is(task: str, stores: Path, tmp_path: Path) -> None:
-    """One piece, many pieces, or the pieces of several processes added up: the same gradient, label smoothing on."""
+    """One micro-batch, many, or those of several processes added up: the same gradient, label smoothing on."""
 
     def gradient(accumulate: int, rank: int = 0, size: int = 1) -> list[torch.Tensor]:
         config = config_for(
@@ -62,9 +62,9 @@ def test_accumulation_and_processes_leave_the_gradient_as_it_is(task: str, store
             for each in range(rank * accumulate, (rank + 1) * accumulate)
         ]
         shares = [each.batch(0, 0) for each in batches]
-        pieces = [training.task.inputs(share, seed=1) for share in shares if len(share)]
+        micro_batches = [training.task.inputs(share, seed=1) for share in shares if len(share)]
         whole = training.task.inputs(training.task.batches("train", config.data, seed=1).batch(0, 0), seed=1)
-        training._backward(pieces, whole.count)
+        training.backward(micro_batches, whole.count)
         return [torch.zeros_like(p) if p.grad is None else p.grad for p in training.model.parameters()]
 
     expected = gradient(1)

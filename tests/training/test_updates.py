@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import torch
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.runs import train
 from lamina.tasks.translation import Translation
+from lamina.training.callbacks.base import Callback
 from lamina.training.distributed.world import World
-from lamina.training.loop import SMALLEST_SCALE, Training
-from lamina.training.micro_batches import Feed
+from lamina.training.loop import Training
+from lamina.training.micro_batches import TrainingBatches
+from lamina.training.precision import SMALLEST_SCALE
 from support.small_runs import assert_same, before_update, building, config_for, lines, store_for, weights
 
 
@@ -31,7 +34,7 @@ def test_the_gradient_is_cut_to_the_norm_that_was_set(stores: Path, tmp_path: Pa
             config_for("translation", stores, **plain, train={"clip": clip}), RunFolder(tmp_path / "unused")
         )
         before = [each.detach().clone() for each in training.model.parameters()]
-        update = training._update(next(training.feed.updates())[2])
+        update = training.update(next(training.batches.shares())[2])
         steps = [(new - old).flatten() for new, old in zip(training.model.parameters(), before, strict=True)]
         return update.gradient_norm, torch.cat(steps).norm().item()
 
@@ -43,7 +46,7 @@ def test_the_gradient_is_cut_to_the_norm_that_was_set(stores: Path, tmp_path: Pa
 
 
 def scaled_by(training: Training, scale: float) -> None:
-    training.scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    training.precision.scaler = torch.amp.GradScaler("cpu", init_scale=scale)
 
 
 def test_in_fp16_a_step_that_overflows_is_skipped_and_the_scale_halved(stores: Path, tmp_path: Path) -> None:
@@ -52,16 +55,16 @@ def test_in_fp16_a_step_that_overflows_is_skipped_and_the_scale_halved(stores: P
         training = building(config, folder)
         scaled_by(training, 2.0**24)
         before = state_of(training)
-        first = training._update(next(training.feed.updates())[2])
+        first = training.update(next(training.batches.shares())[2])
         assert not first.applied
         assert_same(state_of(training), before)
-        assert training.scaler.get_scale() == 2.0**23
+        assert training.precision.scaler.get_scale() == 2.0**23
         training.run()
     skipped = lines(tmp_path / "run", "skipped")
     applied = 12 - len(skipped)
     assert 0 < len(skipped) < 12
     assert skipped == [(at, True) for at in range(1, len(skipped) + 1)], "until the scale fits"
-    assert training.scaler.get_scale() == 2.0 ** (23 - len(skipped))
+    assert training.precision.scaler.get_scale() == 2.0 ** (23 - len(skipped))
     assert next(iter(training.optimiser.state.values()))["step"] == applied
 
 
@@ -92,7 +95,7 @@ def test_a_gradient_that_is_no_number_stops_before_the_update_and_is_named(
     report = json.loads((tmp_path / "run" / "diagnosis" / "failure.json").read_text())
     assert torch.isfinite(torch.tensor(float(report["loss"])))
     assert not torch.isfinite(torch.tensor(float(report["gradient_norm"])))
-    assert sorted(report["examples"]) == sorted(training.feed.plan.epoch(0)[2])
+    assert sorted(report["examples"]) == sorted(training.batches.plan.epoch(0)[2])
     assert report["first_bad"].endswith(name)
 
 
@@ -108,21 +111,18 @@ def test_in_fp16_gradients_that_overflow_at_any_scale_are_a_failure(stores: Path
     assert len(lines(tmp_path / "run", "skipped")) == 2
 
 
-def test_a_search_that_refuses_a_diverged_model_is_a_failure(
-    stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Poison(Callback):
+    def on_step(self, training: Training, values: Mapping[str, Any]) -> None:
+        if training.step == 2:
+            training.model.get_parameter("decoder.layers.0.sublayers.0.output.weight").data.fill_(torch.nan)
+
+
+def test_a_search_that_refuses_a_diverged_model_is_a_failure(stores: Path, tmp_path: Path) -> None:
     """The step is fine, the weights after it are not, and the metric is measured before the loss."""
     config = config_for("translation", stores, train={"best": "metric", "validate_every": 2})
     with RunFolder(tmp_path / "run").claim() as folder:
         training = building(config, folder)
-        log = training._log
-
-        def poison(*given: Any) -> None:
-            log(*given)
-            if training.step == 2:
-                training.model.get_parameter("decoder.layers.0.sublayers.0.output.weight").data.fill_(torch.nan)
-
-        monkeypatch.setattr(training, "_log", poison)
+        training.callbacks.append(Poison())
         assert training.run() == ("failed", "the validation loss after step 2 is not finite")
 
 
@@ -141,10 +141,10 @@ def test_what_a_scheme_is_calibrated_on_does_not_depend_on_how_batches_are_cut(
 def test_every_process_is_shown_the_same_first_batch(stores: Path) -> None:
     config = config_for("translation", stores, train={"accumulate": 2})
     task = Translation(store_for("translation", stores), Translation.Options())
-    alone = Feed(task, config_for("translation", stores), World(0, 1, torch.device("cpu")))
-    _, _, [whole] = next(alone.updates())
+    alone = TrainingBatches(task, config_for("translation", stores), World(0, 1, torch.device("cpu")))
+    _, _, [whole] = next(alone.shares())
     for rank in range(3):
-        first = Feed(task, config, World(rank, 3, torch.device("cpu"))).first()
+        first = TrainingBatches(task, config, World(rank, 3, torch.device("cpu"))).first()
         for name, tensor in whole.tensors.items():
             assert torch.equal(first.tensors[name], tensor)
 

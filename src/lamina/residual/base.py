@@ -119,6 +119,8 @@ class Residual(nn.Module, Generic[State]):
         """What a user may set, checked by the scheme itself."""
 
     name: ClassVar[str]
+    result_version: ClassVar[int] = 1
+    """Raise it when the scheme computes other numbers than before: its finished runs are then trained again."""
     aliases: ClassVar[tuple[str, ...]] = ()
     placement: ClassVar[Placement]
     """Where its norms stand: after the sum, before the branch, both, or nowhere."""

@@ -25,7 +25,7 @@ from lamina.model.transformer import Transformer
 from lamina.tasks import build_task
 from lamina.tasks.base import Inputs, Task
 from lamina.training.config import RunConfig
-from lamina.training.loop import PRECISIONS
+from lamina.training.precision import DTYPES
 
 WORD = 4  # bytes of a weight: all are kept in fp32
 
@@ -74,7 +74,7 @@ def make_plan(
         with torch.device("meta"):
             model = Transformer.build(task.model_options({**chosen, "checkpoint_layers": checkpointed})).train()
         task.calibrate(model, inputs)
-        with Kept(model) as saved, lowered(PRECISIONS[config.train.precision]):
+        with Kept(model) as saved, lowered(DTYPES[config.train.precision]):
             task.losses(model, inputs)
         kept[checkpointed] = saved.bytes
         if checkpointed == chosen.get("checkpoint_layers", False):

@@ -22,11 +22,11 @@ from lamina.runs.plan import Plan, make_plan
 from lamina.runs.summary import Evaluation, RunSummary
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Task
+from lamina.training.callbacks.display import Display
 from lamina.training.checkpoint import storage as checkpoint
 from lamina.training.checkpoint.average import average
 from lamina.training.checkpoint.snapshot import load_weights
 from lamina.training.config import RunConfig
-from lamina.training.display import Display
 from lamina.training.distributed.world import World, join_world
 from lamina.training.loop import Training
 from lamina.training.signals import Interrupts
@@ -67,10 +67,7 @@ def _train(
         record_start(folder, config, store)
         folder.set_status("running", training.step)
     state, reason = training.run()
-    final = training.validation.scores(training.step) if state == "finished" else {}
     if world.is_first:
-        if final:
-            folder.metrics.append(training.step, {f"final_{name}": value for name, value in final.items()})
         folder.set_status(state, training.step, reason)
     world.wait()
     status = folder.status()

@@ -89,6 +89,9 @@ class Task:
         """What a user may set."""
 
     name: ClassVar[str]
+    result_version: ClassVar[int] = 1
+    """Raise it when the task gives other inputs, losses or metrics than before: its finished runs are then trained
+    again."""
     embedded: ClassVar[str]
     """The named set of embedded text that serves it by default."""
     fields: ClassVar[tuple[str, ...]]

@@ -1,46 +1,52 @@
-"""Divergence is a result: when a run has failed, and where the first bad number came from."""
+"""Divergence is a result: when a run counts as diverged, and in which module the first bad number appeared."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from lamina.files.atomic import write_file
+from lamina.tasks.base import Inputs
 from lamina.training.distributed.parallel import own
 
+if TYPE_CHECKING:
+    from lamina.training.loop import Training
+
 SMOOTHING = 0.98  # of the running loss
-SHARE_OF_RUN = 10  # a tenth of the run above the start is a failure
+SHARE_OF_RUN = 10  # a tenth of the run above the first loss is a divergence
 
 
-class Failed(Exception):
-    """The run diverged; the message says how."""
+class Diverged(Exception):
+    """Training diverged; the message says how."""
 
 
-class Health:
-    """Follows the training loss. Its state is a few numbers, so that a resumed run judges as an uninterrupted one."""
+class LossMonitor:
+    """Follows the training loss. Its state is a few numbers, so that a resumed run decides as before."""
 
     def __init__(self, total_steps: int, state: Mapping[str, Any] | None = None) -> None:
         self.limit = max(20, total_steps // SHARE_OF_RUN)
         known = state or {}
-        self.start: float | None = known.get("start")
+        self.first: float | None = known.get("start")
         self.running: float | None = known.get("running")
         self.steps_above: int = known.get("steps_above", 0)
 
     def state(self) -> dict[str, Any]:
-        return {"start": self.start, "running": self.running, "steps_above": self.steps_above}
+        return {"start": self.first, "running": self.running, "steps_above": self.steps_above}
 
     def follow(self, loss: float) -> None:
-        """Take in the loss of a step; raise `Failed` if it has been above its start for a tenth of the run."""
-        if self.start is None or self.running is None:
-            self.start = self.running = loss
+        """Take in the loss of a step; raise `Diverged` if its running mean exceeds the first for a tenth of the run."""
+        if self.first is None or self.running is None:
+            self.first = self.running = loss
         self.running = SMOOTHING * self.running + (1 - SMOOTHING) * loss
-        self.steps_above = self.steps_above + 1 if self.running > self.start else 0
+        self.steps_above = self.steps_above + 1 if self.running > self.first else 0
         if self.steps_above >= self.limit:
-            raise Failed(
-                f"the loss has been above its start of {self.start:.3f} for {self.steps_above} steps "
+            raise Diverged(
+                f"the loss has been above its start of {self.first:.3f} for {self.steps_above} steps "
                 f"(now about {self.running:.3f})"
             )
 
@@ -49,12 +55,39 @@ def is_finite(value: Tensor | float) -> bool:
     return math.isfinite(value.item() if isinstance(value, Tensor) else value)
 
 
-def name_bad_module(model: nn.Module, run: Callable[[], Any], gather: Callable[[str], list[str]]) -> str:
-    """Run the step again and say where the first number that is none appears: forwards, or else backwards.
+def explain_divergence(
+    training: Training, micro_batches: Sequence[Inputs], labels: int, loss: float, gradient_norm: float
+) -> Diverged:
+    """Run a step whose loss or gradient is not finite again to find the module, and save what a closer look needs.
 
-    All processes do so together; `gather` tells each what the others found.
+    The weights are those before the step.
     """
-    with _watching(model) as found:
+    training.optimiser.zero_grad(set_to_none=True)
+    where = name_bad_module(training.model, lambda: training.backward(micro_batches, labels), training.world.gather)
+    epoch, index = training.epoch, training.index
+    if training.world.is_first:
+        report = {
+            "step": training.step + 1,
+            "epoch": epoch,
+            "batch": index,
+            "examples": training.batches.plan.epoch(epoch)[index].tolist(),
+            "loss": str(loss),
+            "gradient_norm": str(gradient_norm),
+            "first_bad": where,
+        }
+        write_file(training.folder.failure, json.dumps(report, indent=1).encode())
+    training.save()
+    what = "gradient" if is_finite(loss) else "loss"
+    step = f"step {training.step + 1} (epoch {epoch}, batch {index})"
+    return Diverged(f"the {what} of {step} is not finite, first in {where}")
+
+
+def name_bad_module(model: nn.Module, run: Callable[[], Any], gather: Callable[[str], list[str]]) -> str:
+    """Run the step again; the first module whose output or gradient is NaN or infinite.
+
+    All processes call it together; `gather` returns what each of them found.
+    """
+    with _bad_outputs(model) as found:
         run()
     outputs = [name for name in gather(found[0] if found else "") if name]
     if outputs:
@@ -66,7 +99,7 @@ def name_bad_module(model: nn.Module, run: Callable[[], Any], gather: Callable[[
 
 
 def _bad_gradient(model: nn.Module) -> str:
-    """The last parameter of which this process holds a bad gradient."""
+    """The last parameter whose gradient, as far as this process holds it, is not finite."""
     for name, parameter in reversed(list(model.named_parameters())):
         if parameter.grad is not None and not own(parameter.grad).isfinite().all():
             return name
@@ -74,16 +107,17 @@ def _bad_gradient(model: nn.Module) -> str:
 
 
 @contextmanager
-def _watching(model: nn.Module) -> Iterator[list[str]]:
+def _bad_outputs(model: nn.Module) -> Iterator[list[str]]:
+    """The modules whose output is not finite, in the order in which they ran."""
     found: list[str] = []
 
     def hook_for(name: str) -> Callable[..., None]:
-        def look(module: nn.Module, inputs: Any, output: Any) -> None:
+        def check(module: nn.Module, inputs: Any, output: Any) -> None:
             tensors = [part for part in _tensors(output) if part.is_floating_point()]
             if any(not part.isfinite().all() for part in tensors):
                 found.append(name or "the model")
 
-        return look
+        return check
 
     hooks = [module.register_forward_hook(hook_for(name)) for name, module in model.named_modules()]
     try:

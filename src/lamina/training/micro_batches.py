@@ -1,8 +1,8 @@
-"""What a process computes in each update: its share of the global batch, in pieces.
+"""What a process computes in each update: its share of the global batch, cut into micro-batches.
 
-Dealt out in `processes × accumulate` shares, a small batch leaves the last ones empty. Still all processes compute
-equally many pieces, for layers that lie in slices are brought together by all processes or by none: whoever has too few
-borrows the first share of all, and none of it counts.
+A global batch is divided into `processes × accumulate` shares; of a small one the last shares are empty. Ranks without
+data run a zero-weight micro-batch, so that collective calls stay aligned: sharded layers are gathered by all processes
+or by none.
 """
 
 from __future__ import annotations
@@ -10,50 +10,59 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from typing import NamedTuple
 
 from lamina.data.batches import Batches
 from lamina.tasks.base import Inputs, Task
 from lamina.training.config import RunConfig
 from lamina.training.distributed.world import World
 
-Pieces = tuple[int, int, list[Inputs]]
-"""An epoch, the number of a batch in it, and the pieces of this process."""
+
+class Share(NamedTuple):
+    """A process's share of one global batch."""
+
+    epoch: int
+    batch: int
+    """The number of the global batch in its epoch."""
+    micro_batches: list[Inputs]
 
 
-class Feed:
+class TrainingBatches:
+    """The batches of a run, as one of its processes sees them."""
+
     def __init__(self, task: Task, config: RunConfig, world: World) -> None:
         self._task, self._seed = task, config.seed
         self._accumulate = config.train.accumulate
         self._whole = task.batches("train", config.data, seed=config.seed)
         self.plan = self._whole.plan
-        self._shares = [
-            Batches(self._whole.examples, self.plan, rank=rank, processes=world.size * self._accumulate)
-            for rank in range(world.size * self._accumulate)
+        processes = world.size * self._accumulate
+        self._parts = [
+            Batches(self._whole.examples, self.plan, rank=rank, processes=processes) for rank in range(processes)
         ]
-        self._own = self._shares[world.rank * self._accumulate :][: self._accumulate]
+        self._own = self._parts[world.rank * self._accumulate :][: self._accumulate]
 
     def first(self) -> Inputs:
-        """The first global batch, whole: what start values depend on must not depend on how batches are cut."""
+        """The first global batch, undivided: initialisation must not depend on how batches are divided."""
         return self._task.inputs(self._whole.batch(0, 0), seed=self._seed)
 
-    def updates(self, epoch: int = 0, index: int = 0) -> Iterator[Pieces]:
-        """The pieces of all updates from that batch on, for ever. May run in a thread."""
+    def shares(self, epoch: int = 0, index: int = 0) -> Iterator[Share]:
+        """The shares of all global batches from that one on, without end. May run in a thread."""
         while True:
             for number in range(index, len(self.plan.epoch(epoch))):
-                yield epoch, number, self._pieces(epoch, number)
+                yield Share(epoch, number, self._micro_batches(epoch, number))
             epoch, index = epoch + 1, 0
 
-    def padding(self, batches: int = 20) -> float:
-        """The share of attention scores that are between no real tokens: the only place with padding."""
-        cells = [piece.attention_cells() for _, _, pieces in islice(self.updates(), batches) for piece in pieces]
+    def attention_padding(self, batches: int = 20) -> float:
+        """The share of attention scores at padding, over the first batches; nothing else is computed on padding."""
+        cells = [each.attention_cells() for share in islice(self.shares(), batches) for each in share.micro_batches]
         computed, real = (sum(side) for side in zip(*cells, strict=True))
         return 1 - real / computed
 
-    def _pieces(self, epoch: int, index: int) -> list[Inputs]:
-        shares = [batches.batch(epoch, index) for batches in self._own]
-        pieces = [self._task.inputs(share, seed=self._seed) for share in shares if len(share)]
-        most = min(self._accumulate, len(self.plan.epoch(epoch)[index]))  # what the first process has
-        if len(pieces) < most:
-            borrowed = self._task.inputs(self._shares[0].batch(epoch, index), seed=self._seed)
-            pieces += [replace(borrowed, count=0)] * (most - len(pieces))
-        return pieces
+    def _micro_batches(self, epoch: int, index: int) -> list[Inputs]:
+        parts = [batches.batch(epoch, index) for batches in self._own]
+        micro_batches = [self._task.inputs(part, seed=self._seed) for part in parts if len(part)]
+        most = min(self._accumulate, len(self.plan.epoch(epoch)[index]))  # as many as the first process has
+        if len(micro_batches) < most:
+            weightless = replace(self._task.inputs(self._parts[0].batch(epoch, index), seed=self._seed), count=0)
+            micro_batches += [weightless] * (most - len(micro_batches))
+        return micro_batches

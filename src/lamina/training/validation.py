@@ -1,26 +1,68 @@
-"""What a model is worth on the validation split while it trains; a model whose loss is no number there has failed."""
+"""Validation while a model trains: when it is due, what it measures, and which step was the best so far."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from lamina.errors import UserError
 from lamina.model.transformer import Transformer
 from lamina.tasks.base import SampleOutput, Task
+from lamina.training.config import TrainOptions
 from lamina.training.distributed.parallel import Parallel
 from lamina.training.distributed.world import World
-from lamina.training.divergence import Failed, is_finite
+from lamina.training.divergence import Diverged, is_finite
+
+
+class Best:
+    """The best step so far by one metric. Its state is a few numbers, so that a resumed run decides as before."""
+
+    def __init__(self, metric: str, higher_is_better: bool, state: Mapping[str, Any] | None = None) -> None:
+        self.metric, self._sign = metric, 1 if higher_is_better else -1
+        known = state if state and state["name"] == metric else {}
+        self.step: int | None = known.get("step")
+        self.value: float | None = known.get("value")
+        self.not_better: int = known.get("waited", 0)
+        """How many times the metric was measured since without being better."""
+
+    def state(self) -> dict[str, Any]:
+        return {"name": self.metric, "step": self.step, "value": self.value, "waited": self.not_better}
+
+    def update(self, step: int, value: float) -> bool:
+        """Take in the metric after a step; whether it is better than all before."""
+        if self.value is not None and self._sign * value <= self._sign * self.value:
+            self.not_better += 1
+            return False
+        self.step, self.value, self.not_better = step, value, 0
+        return True
 
 
 class Validation:
-    """Processes measure together, for each needs the others' slices of the model; what the first finds counts."""
+    """Measures the model on the validation split.
 
-    def __init__(self, task: Task, model: Transformer, parallel: Parallel, world: World) -> None:
-        self._task, self._model, self._parallel, self._world = task, model, parallel, world
-        self._scores: tuple[int, dict[str, float]] | None = None  # the step they were taken at
+    All processes measure together, for each needs the others' shards of the model; the first one's numbers count. A
+    loss that is not finite raises `Diverged`.
+    """
+
+    def __init__(self, options: TrainOptions, task: Task, model: Transformer, parallel: Parallel, world: World) -> None:
+        self._options, self._task, self._model = options, task, model
+        self._parallel, self._world = parallel, world
+        self.best = self._new_best()
+        self.last: tuple[int, float] | None = None
+        """The step of the last validation, and its negative log-likelihood."""
+        self._scores: tuple[int, dict[str, float]] | None = None  # with the step they were measured at
+
+    def measure_if_due(self, step: int) -> dict[str, float] | None:
+        """The task's metrics or the losses, whichever is due after this step; None if neither is."""
+        options = self._options
+        by_metric, is_last = options.best == "metric", step >= options.steps
+        every = options.evaluate_every or (options.validate_every if by_metric else 0)
+        if is_due(step, every) or (by_metric and is_last):
+            return self.scores(step)
+        return self.losses(step) if is_last or is_due(step, options.validate_every) else None
 
     def losses(self, step: int) -> dict[str, float]:
-        """The smoothed loss and the negative log-likelihood."""
+        """The loss with label smoothing, and the negative log-likelihood."""
         losses = self._task.total_losses(self._model, "valid")
         values = {"loss": losses.smoothed.item() / losses.count, "nll": losses.nll.item() / losses.count}
         return self._agreed(values, step)
@@ -32,7 +74,7 @@ class Validation:
                 with self._parallel.gathered():
                     values = self._task.evaluate(self._model, "valid")
             except UserError:
-                self.losses(step)  # a search does not start from scores that are no numbers: then this has failed
+                self.losses(step)  # a search refuses scores that are not finite: then training has diverged
                 raise
             self._scores = step, self._agreed(values, step)
         return self._scores[1]
@@ -42,8 +84,25 @@ class Validation:
         with self._parallel.gathered():
             return self._task.samples(self._model, "valid", count)
 
+    def state(self) -> dict[str, Any]:
+        return {"best": self.best.state(), "valid": self.last}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.best = self._new_best(state["best"])
+        self.last = state.get("valid") and tuple(state["valid"])
+
+    def _new_best(self, state: Mapping[str, Any] | None = None) -> Best:
+        if self._options.best == "metric":
+            return Best(self._task.metric, self._task.higher_is_better, state)
+        return Best("nll", False, state)
+
     def _agreed(self, values: Mapping[str, float], step: int) -> dict[str, float]:
         agreed = {name: self._world.from_first(value) for name, value in values.items()}
         if not is_finite(agreed["nll"]):
-            raise Failed(f"the validation loss after step {step} is not finite")
+            raise Diverged(f"the validation loss after step {step} is not finite")
         return agreed
+
+
+def is_due(step: int, every: int) -> bool:
+    """Whether something that happens every so many steps happens after this one; 0 means never."""
+    return every > 0 and step % every == 0

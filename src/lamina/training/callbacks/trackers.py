@@ -1,68 +1,76 @@
-"""Other places to follow a run: TensorBoard, Weights & Biases. `metrics.jsonl` is written always, these by choice."""
+"""Trackers: what is written to metrics.jsonl goes to TensorBoard or Weights & Biases as well."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
-from lamina.run_folder.folder import RunFolder
+from lamina.training.callbacks.base import Callback
+
+if TYPE_CHECKING:
+    from lamina.training.loop import Training
 
 Name = Literal["tensorboard", "wandb"]
 
 
-class Tracker(Protocol):
-    def append(self, step: int, values: Mapping[str, Any]) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class TensorBoard:
+class TensorBoard(Callback):
     """Event files in the run folder, for `tensorboard --logdir runs`."""
 
-    def __init__(self, folder: Path, done: int) -> None:
-        module = _load("torch.utils.tensorboard", "tensorboard")
-        self._writer = module.SummaryWriter(str(RunFolder(folder).tensorboard), purge_step=done + 1)
+    def __init__(self) -> None:
+        self._module = _load("torch.utils.tensorboard", "tensorboard")
+        self._writer: Any = None
 
-    def append(self, step: int, values: Mapping[str, Any]) -> None:
-        for name, value in _numbers(values).items():
-            self._writer.add_scalar(name, value, step)
+    def on_start(self, training: Training) -> None:
+        if training.world.is_first:  # what was written of later steps, before the run was resumed, is dropped
+            self._writer = self._module.SummaryWriter(str(training.folder.tensorboard), purge_step=training.step + 1)
 
-    def close(self) -> None:
-        self._writer.close()
+    def on_log(self, training: Training, values: Mapping[str, Any]) -> None:
+        if self._writer is not None:
+            for name, value in _numbers(values).items():
+                self._writer.add_scalar(name, value, training.step)
+
+    def on_end(self, training: Training) -> None:
+        if self._writer is not None:
+            self._writer.close()
 
 
-class WeightsAndBiases:
+class WeightsAndBiases(Callback):
     """A run of the same name, resumed with it. It sends data to the service it is set up for: that is its purpose.
 
-    Its identity is kept in the run folder, for names repeat from one comparison to the next.
+    Its id is kept in the run folder, for names of runs repeat from one comparison to the next.
     """
 
-    def __init__(self, folder: Path, done: int) -> None:
-        module, identity = _load("wandb", "wandb"), RunFolder(folder).wandb_id
+    def __init__(self) -> None:
+        self._module = _load("wandb", "wandb")
+        self._run: Any = None
+
+    def on_start(self, training: Training) -> None:
+        if not training.world.is_first:
+            return
+        path, identity = training.folder.path, training.folder.wandb_id
         if not identity.exists():
             write_file(identity, uuid4().hex.encode())
-        self._run = module.init(
-            project="lamina", name=folder.name, id=identity.read_text(), dir=str(folder), resume="allow"
+        self._run = self._module.init(
+            project="lamina", name=path.name, id=identity.read_text(), dir=str(path), resume="allow"
         )
 
-    def append(self, step: int, values: Mapping[str, Any]) -> None:
-        self._run.log(_numbers(values), step=step)
+    def on_log(self, training: Training, values: Mapping[str, Any]) -> None:
+        if self._run is not None:
+            self._run.log(_numbers(values), step=training.step)
 
-    def close(self) -> None:
-        self._run.finish()
+    def on_end(self, training: Training) -> None:
+        if self._run is not None:
+            self._run.finish()
 
 
-KINDS: dict[Name, type[TensorBoard] | type[WeightsAndBiases]] = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
-
-
-def open_trackers(names: Sequence[Name], folder: Path, done: int) -> list[Tracker]:
-    """For a run of which so many steps are done: what was heard of later ones is forgotten, where that can be."""
-    return [KINDS[name](folder, done) for name in names]
+TRACKERS: dict[Name, type[TensorBoard] | type[WeightsAndBiases]] = {
+    "tensorboard": TensorBoard,
+    "wandb": WeightsAndBiases,
+}
 
 
 def _load(module: str, package: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,13 +13,13 @@ from rich.console import Console
 
 from lamina.data.store import Store
 from lamina.run_folder.folder import RunFolder
-from lamina.training import display as module
-from lamina.training.display import Display
+from lamina.training.callbacks import display as module
+from lamina.training.callbacks.display import Display
 from lamina.training.distributed.world import ALONE
 from lamina.training.loop import Training
 from support.small_runs import config_for
 
-VALUES: dict[str, Any] = {"loss": 2.5, "nll": 2.0, "rate": 0.00125, "tokens_per_second": 12345.6}
+VALUES: dict[str, Any] = {"loss": 2.5, "nll": 2.0, "learning_rate": 0.00125, "tokens_per_second": 12345.6}
 
 
 def showing(terminal: bool) -> tuple[Display, io.StringIO]:
@@ -27,15 +28,23 @@ def showing(terminal: bool) -> tuple[Display, io.StringIO]:
     return display, shown
 
 
+def at_step(step: int, total: int) -> Any:
+    """As much of a training as a display looks at."""
+    batches = SimpleNamespace(attention_padding=lambda: 0.25)
+    return SimpleNamespace(step=step, config=SimpleNamespace(train=SimpleNamespace(steps=total)), batches=batches)
+
+
 def test_a_terminal_shows_a_bar_with_everything_and_the_time_left() -> None:
     display, shown = showing(terminal=True)
-    with display.training(3, 100):
-        display.stepped(4, VALUES)
-        display.stepped(5, VALUES)
-        assert display._bar is not None
-        display._bar.refresh()
+    training = at_step(3, total=100)
+    display.on_start(training)
+    for training.step in (4, 5):
+        display.on_step(training, VALUES)
+    assert display._bar is not None
+    display._bar.refresh()
+    display.on_end(training)
     text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown.getvalue())
-    assert "5/100 loss 2.500  ppl 7.4  rate 1.25e-03  12,346 tok/s" in text
+    assert "5/100 loss 2.500  ppl 7.4  lr 1.25e-03  12,346 tok/s" in text
     assert re.search(r"tok/s (\d:\d\d:\d\d|-:--:--)", text), "time left"
     assert "\x1b[" in shown.getvalue()
 
@@ -44,24 +53,27 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
     display, shown = showing(terminal=False)
     now = 1000.0
     monkeypatch.setattr(module.time, "monotonic", lambda: now)
-    with display.training(0, 2000):
-        for step in range(1, 31):
-            display.stepped(step, VALUES)
-            now += 1.0
-        display.validated(30, {"loss": 2.2, "nll": 2.0, "bleu": 12.345})
-        display.note("something")
+    training = at_step(0, total=2000)
+    display.on_start(training)
+    for training.step in range(1, 31):
+        display.on_step(training, VALUES)
+        now += 1.0
+    display.on_validation(training, {"loss": 2.2, "nll": 2.0, "bleu": 12.345})
+    display.note("something")
     assert shown.getvalue().splitlines() == [
-        *(f"step {at}/2,000  loss 2.500  ppl 7.4  rate 1.25e-03  12,346 tok/s" for at in (1, 11, 21)),
+        "padding: none outside attention, 25.0% of the scores inside",
+        *(f"step {at}/2,000  loss 2.500  ppl 7.4  lr 1.25e-03  12,346 tok/s" for at in (1, 11, 21)),
         "step 30  validation nll 2.0000  perplexity 7.39  bleu 12.35",
         "something",
     ]
 
 
 def test_quiet_is_quiet(capfd: pytest.CaptureFixture[str]) -> None:
-    display = Display(quiet=True)
-    with display.training(0, 2):
-        display.stepped(1, VALUES)
-        display.note("something")
+    display, training = Display(quiet=True), at_step(1, total=2)
+    display.on_start(training)
+    display.on_step(training, VALUES)
+    display.note("something")
+    display.on_end(training)
     assert capfd.readouterr() == ("", "")
 
 
@@ -72,5 +84,5 @@ def test_a_run_shows_its_steps_and_validations(stores: Path, tmp_path: Path) -> 
         Training(config, Store.open(config.data.store or ""), folder, ALONE, display).run()
     lines = shown.getvalue().splitlines()
     assert lines[0].startswith("padding: none outside attention")
-    assert re.fullmatch(r"step 1/3  loss \d+\.\d{3}  ppl [\d.]+  rate \d\.\d\de-\d\d  [\d,]+ tok/s", lines[1])
+    assert re.fullmatch(r"step 1/3  loss \d+\.\d{3}  ppl [\d.]+  lr \d\.\d\de-\d\d  [\d,]+ tok/s", lines[1])
     assert [line.split("  ")[0] for line in lines if "validation nll" in line] == ["step 2", "step 3"]

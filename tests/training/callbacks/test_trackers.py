@@ -1,3 +1,5 @@
+"""TensorBoard and Weights & Biases get the numbers of metrics.jsonl."""
+
 from __future__ import annotations
 
 import sys
@@ -8,9 +10,28 @@ from typing import Any
 import pytest
 
 from lamina import UserError
+from lamina.run_folder.folder import RunFolder
 from lamina.runs.runs import train
-from lamina.training.callbacks.trackers import open_trackers
+from lamina.training.callbacks.trackers import TRACKERS
 from support.small_runs import config_for, interrupted, lines
+
+
+def at_step(step: int, folder: Path, first: bool = True) -> Any:
+    """As much of a training as a tracker looks at."""
+    return SimpleNamespace(step=step, folder=RunFolder(folder), world=SimpleNamespace(is_first=first))
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_of_several_processes_the_first_alone_tracks(
+    name: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("torch.utils.tensorboard", "wandb"):
+        monkeypatch.setitem(sys.modules, module, SimpleNamespace())  # whatever is called is missing
+    tracker, training = TRACKERS[name](), at_step(0, tmp_path, first=False)
+    tracker.on_start(training)
+    tracker.on_log(training, {"loss": 1.0})
+    tracker.on_end(training)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_tensorboard_gets_the_numbers_of_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,9 +40,12 @@ def test_tensorboard_gets_the_numbers_of_every_step(tmp_path: Path, monkeypatch:
     folders = []
     module = SimpleNamespace(SummaryWriter=lambda folder, **options: folders.append((folder, options)) or writer)
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
-    (tracker,) = open_trackers(["tensorboard"], tmp_path, done=2)
-    tracker.append(3, {"loss": 1.5, "epoch": 0, "note": "no number"})
-    tracker.close()
+    tracker = TRACKERS["tensorboard"]()
+    training = at_step(2, tmp_path)
+    tracker.on_start(training)
+    training.step = 3
+    tracker.on_log(training, {"loss": 1.5, "epoch": 0, "note": "no number"})
+    tracker.on_end(training)
     assert folders == [(str(tmp_path / "tensorboard"), {"purge_step": 3})], "what comes again is shown once"
     assert written == [("loss", 1.5, 3), ("epoch", 0.0, 3), ("closed",)]
 
@@ -37,17 +61,19 @@ def test_weights_and_biases_resumes_a_run_by_an_identity_of_its_own(
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=lambda **options: given.update(options) or run))
     for name in ("one/first", "two/first"):
         (tmp_path / name).mkdir(parents=True)
-    (tracker,) = open_trackers(["wandb"], tmp_path / "one" / "first", done=1)
-    tracker.append(2, {"loss": 0.5})
-    tracker.close()
+    tracker, training = TRACKERS["wandb"](), at_step(1, tmp_path / "one" / "first")
+    tracker.on_start(training)
+    training.step = 2
+    tracker.on_log(training, {"loss": 0.5})
+    tracker.on_end(training)
     assert given["name"] == "first"
     assert given["resume"] == "allow"
     assert logged == [({"loss": 0.5}, 2), "closed"]
     identity = given["id"]
-    open_trackers(["wandb"], tmp_path / "two" / "first", done=0)
+    TRACKERS["wandb"]().on_start(at_step(0, tmp_path / "two" / "first"))
     assert given["name"] == "first"
     assert given["id"] != identity, "a run of the same name in another comparison is another run"
-    open_trackers(["wandb"], tmp_path / "one" / "first", done=4)
+    TRACKERS["wandb"]().on_start(at_step(4, tmp_path / "one" / "first"))
     assert given["id"] == identity
 
 
@@ -64,16 +90,14 @@ def test_a_run_tells_its_trackers_what_it_tells_the_metrics(
     train(config, tmp_path / "run", quiet=True)
     assert purged == [1, 4]
     assert written.count(("closed",)) == 2
-    for name in ("loss", "rate", "valid_nll"):
+    for name in ("loss", "learning_rate", "valid_nll"):
         told = [(step, value) for called, value, step in (each for each in written if len(each) == 3) if called == name]
         assert told == lines(tmp_path / "run", name)
         assert told
 
 
 @pytest.mark.parametrize(("name", "module"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")])
-def test_a_missing_package_says_what_to_install(
-    name: Any, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_says_what_to_install(name: Any, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(UserError, match=r"pip install 'lamina\[track\]'"):
-        open_trackers([name], tmp_path, done=0)
+        TRACKERS[name]()

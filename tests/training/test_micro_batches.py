@@ -14,7 +14,7 @@ from lamina.tasks import build_task
 from lamina.tasks.base import Task
 from lamina.training.config import RunConfig
 from lamina.training.distributed.world import World
-from lamina.training.micro_batches import Feed
+from lamina.training.micro_batches import TrainingBatches
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +27,13 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 def first_updates(task: Task, rank: int, size: int, accumulate: int, start: tuple[int, int] = (0, 0)) -> list[Any]:
     values = {"data": {"max_tokens": 90, "oversize": "alone"}, "train": {"accumulate": accumulate}}
-    feed = Feed(task, RunConfig.read(values, where="test"), World(rank, size, torch.device("cpu")))
-    return [update for update, _ in zip(feed.updates(*start), range(2 * len(feed.plan.epoch(0))), strict=False)]
+    batches = TrainingBatches(task, RunConfig.read(values, where="test"), World(rank, size, torch.device("cpu")))
+    return [update for update, _ in zip(batches.shares(*start), range(2 * len(batches.plan.epoch(0))), strict=False)]
 
 
-def words(pieces: Any) -> np.ndarray[Any, Any]:
+def words(micro_batches: Any) -> np.ndarray[Any, Any]:
     """All source words that count, in order of their number."""
-    counted = [piece.tensors["source"].numpy() for piece in pieces if piece.count]
+    counted = [micro_batch.tensors["source"].numpy() for micro_batch in micro_batches if micro_batch.count]
     return np.sort(np.concatenate(counted)) if counted else np.zeros(0, int)
 
 
@@ -42,14 +42,14 @@ def test_processes_see_the_batches_of_one_and_compute_equally_often(task: Task, 
     whole = first_updates(task, 0, 1, 1)
     parts = [first_updates(task, rank, size, accumulate) for rank in range(size)]
     borrowed = 0
-    for epoch, index, pieces in whole:
+    for epoch, index, micro_batches in whole:
         shares = [part.pop(0) for part in parts]
         assert {share[:2] for share in shares} == {(epoch, index)}
         assert len({len(share[2]) for share in shares}) == 1, "layers that lie in slices would wait for ever"
-        every = [piece for share in shares for piece in share[2]]
-        assert sum(piece.count for piece in every) == pieces[0].count
-        assert np.array_equal(words(every), words(pieces))
-        borrowed += sum(not piece.count for piece in every)
+        every = [micro_batch for share in shares for micro_batch in share[2]]
+        assert sum(micro_batch.count for micro_batch in every) == micro_batches[0].count
+        assert np.array_equal(words(every), words(micro_batches))
+        borrowed += sum(not micro_batch.count for micro_batch in every)
     assert (borrowed > 0) == (size > 1), "small batches leave some without"
 
 

@@ -1,0 +1,43 @@
+"""The interface of a callback: a subclass overrides the events it needs.
+
+class PrintBest(Callback):
+    def on_validation(self, training, values):
+        print(training.step, values["nll"], training.validation.best.step)
+
+lamina.train("own.toml", callbacks=[PrintBest()])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lamina.training.loop import Training
+
+
+class Callback:
+    """Is told of the events of a run; every method does nothing unless it is overridden.
+
+    All processes of a run call the callbacks at the same points. A callback that writes files does so only where
+    `training.world.is_first`. `training` has the config, task, model, optimiser, step and epoch; a callback that
+    changes them, or draws random numbers without restoring the generator, changes the result of the run.
+    """
+
+    def on_start(self, training: Training) -> None:
+        """Before the first update, once everything is built and a checkpoint, if there is one, is restored."""
+
+    def on_step(self, training: Training, values: Mapping[str, Any]) -> None:
+        """After every update: `loss`, `nll`, `learning_rate`, `gradient_norm`, `tokens_per_second` and `epoch`."""
+
+    def on_log(self, training: Training, values: Mapping[str, Any]) -> None:
+        """Whenever a line is written to metrics.jsonl, with its values; `training.log` writes one."""
+
+    def on_validation(self, training: Training, values: Mapping[str, float]) -> None:
+        """After every validation: `loss` and `nll`, and the task's metrics where they were measured."""
+
+    def on_checkpoint(self, training: Training) -> None:
+        """Before a checkpoint is written."""
+
+    def on_end(self, training: Training) -> None:
+        """After the last update, also if the run diverged, was interrupted or raised an error."""

@@ -1,0 +1,73 @@
+"""Progress of a run on standard error: a bar on a terminal, lines in a log."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from lamina.training.callbacks.base import Callback
+
+if TYPE_CHECKING:
+    from lamina.training.loop import Training
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+class Display(Callback):
+    """On a terminal a bar with loss, perplexity, learning rate, speed and time left; else a line every ten seconds."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+        self._bar: Progress | None = None
+        self._last_line = 0.0
+
+    def note(self, text: str) -> None:
+        """Print a message as it is."""
+        self.console.print(text, markup=False)
+
+    def on_start(self, training: Training) -> None:
+        if not self.console.quiet:
+            padding = training.batches.attention_padding()
+            self.note(f"padding: none outside attention, {padding:.1%} of the scores inside")
+        if self.console.is_terminal:
+            columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+            self._bar = Progress(*columns, console=self.console, transient=True)
+            self._bar.add_task("", total=training.config.train.steps, completed=training.step)
+            self._bar.start()
+
+    def on_step(self, training: Training, values: Mapping[str, Any]) -> None:
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=training.step, description=_describe(values))
+        elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
+            self._last_line = time.monotonic()
+            self.console.print(f"step {training.step:,}/{training.config.train.steps:,}  {_describe(values)}")
+
+    def on_validation(self, training: Training, values: Mapping[str, float]) -> None:
+        others = "".join(
+            f"  {name} {value:.2f}" for name, value in values.items() if name not in ("loss", "nll", "perplexity")
+        )
+        perplexity = _perplexity(values["nll"])
+        self.console.print(
+            f"step {training.step:,}  validation nll {values['nll']:.4f}  perplexity {perplexity:.2f}{others}"
+        )
+
+    def on_end(self, training: Training) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def _describe(values: Mapping[str, Any]) -> str:
+    return (
+        f"loss {values['loss']:.3f}  ppl {_perplexity(values['nll']):.1f}  lr {values['learning_rate']:.2e}  "
+        f"{values['tokens_per_second']:,.0f} tok/s"
+    )
+
+
+def _perplexity(nll: float) -> float:
+    return math.exp(min(700.0, nll))  # a larger one does not fit a float

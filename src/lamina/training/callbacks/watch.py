@@ -1,0 +1,49 @@
+"""The watch: gradients, updates and streams at every so many steps, as `lamina.watch` measures them.
+
+Its measurements are logged, kept in the run folder with every checkpoint, and turned into a diagnosis at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lamina.diagnosis.options import DiagnoseOptions
+from lamina.diagnosis.watching.observation import read_observations, write_observations
+from lamina.diagnosis.watching.watch import Watch
+from lamina.training.callbacks.base import Callback
+
+if TYPE_CHECKING:
+    from lamina.training.loop import Training
+
+
+class WatchModel(Callback):
+    def __init__(self, options: DiagnoseOptions) -> None:
+        self.options = options
+        self._watch: Watch | None = None
+
+    def on_start(self, training: Training) -> None:
+        self._watch = Watch(
+            training.model,
+            training.optimiser,
+            every=self.options.every,
+            step=training.step,
+            history=read_observations(training.folder.observations, until=training.step),
+            options=self.options,
+            on_warning=lambda trouble: training.display.note(str(trouble)),
+        ).__enter__()
+
+    def on_step(self, training: Training, values: Mapping[str, Any]) -> None:
+        if self._watch is not None and (measured := self._watch.values()):
+            training.log(measured)
+
+    def on_checkpoint(self, training: Training) -> None:
+        if self._watch is not None and self._watch.history and training.world.is_first:
+            write_observations(training.folder.observations, self._watch.history)
+
+    def on_end(self, training: Training) -> None:
+        if self._watch is None:
+            return
+        self._watch.close()
+        if self._watch.history and training.world.is_first:
+            self._watch.diagnosis(training.folder.path.name).write(training.folder.training_diagnosis)
