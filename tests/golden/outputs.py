@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from lamina.diagnosis.thresholds import VerdictOptions
 from torch import Tensor, nn
 
 import lamina
 from lamina import Transformer
+from lamina.diagnosis.options import Thresholds
 from lamina.diagnosis.results import Diagnosis, Series
 from lamina.generate.options import GenerateOptions
 from lamina.generate.search import generate
@@ -79,18 +79,18 @@ def metric(name: str, folder: Path) -> Any:
 
 # Diagnoses
 
-STRICT: dict[str, float] = {
-    "vanishing_warning": 1.1,
-    "vanishing_failure": 0.7,
-    "vanished": 0.6,
-    "amplification_warning": 0.4,
-    "amplification_failure": 0.6,
-    "collapse": 1.05,
-    "conditioning_warning": 1.0,
-    "conditioning_failure": 1.5,
-    "headroom": 8200.0,
+STRICT: dict[str, dict[str, float]] = {
+    "vanishing": {"warning": 1.1, "failure": 0.7},
+    "vanished": {"share": 0.6},
+    "learning_rate": {"gradient_share": 0.7},
+    "amplification": {"warning": 0.4, "failure": 0.6},
+    "collapse": {"warning": 1.05},
+    "conditioning": {"warning": 1.0, "failure": 1.5},
+    "overflow": {"headroom": 8200.0},
 }
 """Thresholds between the values that small models have, so that every severity occurs."""
+FORMER_NAMES = {"learning-rate": "rate", "vanished": "vanishing"}
+"""Under which checks the golden values were first stored."""
 
 
 def diagnosis_of_factory(scheme: str, folder: Path) -> Any:
@@ -106,9 +106,9 @@ def diagnosis_of_factory(scheme: str, folder: Path) -> Any:
         return model
 
     loss = lambda losses: losses.smoothed.mean()  # noqa: E731
-    thresholds = None if scheme == "resi-dual" else VerdictOptions(**STRICT)
+    thresholds = None if scheme == "resi-dual" else Thresholds.read(STRICT, where="thresholds")
     options: dict[str, Any] = {"seeds": 2, "batches": 2, "depths": (1, 2, 4), "thresholds": thresholds}
-    return neutral(lamina.diagnose(make, batch, loss, rate=0.02, **options).diagnosis)
+    return neutral(lamina.diagnose(make, batch, loss, learning_rate=0.02, **options).diagnosis)
 
 
 def diagnosis_of_torch_encoder(folder: Path) -> Any:
@@ -116,7 +116,7 @@ def diagnosis_of_torch_encoder(folder: Path) -> Any:
     layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True)
     encoder = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
     batches = [torch.sin(torch.arange(160.0) * (0.7 + 0.1 * at)).view(2, 5, 16) for at in range(3)]
-    return neutral(lamina.diagnose(encoder, batches, cubes, rate=0.02).diagnosis)
+    return neutral(lamina.diagnose(encoder, batches, cubes, learning_rate=0.02).diagnosis)
 
 
 def cubes(output: Tensor) -> Tensor:
@@ -130,16 +130,20 @@ def diagnosis_of_run(run: Path) -> Any:
 
 
 def neutral(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The numbers of every measure by kind of line, and the verdicts, without any text that is shown to people."""
+    """The numbers of every measure by role, and the findings, without any text that is shown to people."""
     measures = {}
-    for each in diagnosis.measures:
-        lines = [["measured", *numbers(line)] for line in each.measured]
-        lines += [["theory", *numbers(line)] for line in each.theory]
+    for each in diagnosis.measurements:
+        lines = [["measured", *numbers(series)] for series in each.measured]
+        lines += [["theory", *numbers(series)] for series in each.predicted]
         lines += [["grid", *map(list, grid.values)] for grid in each.grids]
-        lines += [["fact", value, each.fact_spreads.get(name)] for name, value in each.facts.items()]
+        lines += [["fact", fact.value, fact.spread] for fact in each.facts if fact.name != "judged"]
         measures[each.key] = in_order(lines)
-    verdicts = [[each.kind, each.severity, each.value, each.spread, each.threshold] for each in diagnosis.verdicts]
-    return {"measures": dict(sorted(measures.items())), "verdicts": in_order(verdicts)}
+    findings = [
+        [FORMER_NAMES.get(each.check, each.check), each.severity, each.value, each.spread, each.threshold]
+        for each in diagnosis.findings
+        if each.severity != "not measured"
+    ]
+    return {"measures": dict(sorted(measures.items())), "verdicts": in_order(findings)}
 
 
 def numbers(line: Series) -> list[list[float]]:

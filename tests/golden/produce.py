@@ -303,6 +303,6 @@ def task_losses(name: str, folder: Path) -> list[float]:
 def diagnosis_of_run(folder: Path) -> Any:
     """Of a run that was watched while it trained: its start, its checkpoint and its course."""
     narrow = {"window": 4, "least": 3, "width": 0.5, "factor": 1.05, "share": 0.05}
-    watch = {"every": 2, "band": narrow, "verdicts": outputs.STRICT}
+    watch = {"every": 2, "band": narrow, "thresholds": outputs.STRICT}
     training(folder, "diagnosed", model={"residual": "post-ln", "num_layers": 3}, diagnose=watch)
     return outputs.diagnosis_of_run(folder / "diagnosed")
