@@ -25,9 +25,9 @@ from lamina.diagnosis.watching.observation import MatrixObservation, StreamObser
 class StepProbe:
     """Measures gradients and updates; made just before the step, it holds a copy of the weights until just after it."""
 
-    def __init__(self, optimizer: Optimizer, matrices: Sequence[NamedMatrix]) -> None:
-        self.optimizer = optimizer
-        self.groups = {id(parameter): group for group in optimizer.param_groups for parameter in group["params"]}
+    def __init__(self, optimiser: Optimizer, matrices: Sequence[NamedMatrix]) -> None:
+        self.optimiser = optimiser
+        self.groups = {id(parameter): group for group in optimiser.param_groups for parameter in group["params"]}
         self.matrices = [each for each in matrices if id(each.parameter) in self.groups]
         self.before = {id(each.parameter): each.parameter.detach().clone() for each in self.matrices}
 
@@ -68,7 +68,7 @@ class StepProbe:
         if any(isinstance(each.parameter, DTensor) for each in self.matrices):
             return None, "the optimiser's state is sharded"
         try:
-            return AdamConditioning().of(self.optimizer, self.matrices), ""
+            return AdamConditioning().of(self.optimiser, self.matrices), ""
         except NotMeasurable as reason:
             return None, str(reason)
 

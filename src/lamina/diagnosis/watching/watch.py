@@ -1,10 +1,10 @@
 """Watching a model in any training loop.
 
-    with Watch(model, optimizer, every=100) as watch:
+    with Watch(model, optimiser, every=100) as watch:
         for batch in batches:
             loss(model(batch)).backward()
-            optimizer.step()
-            optimizer.zero_grad()
+            optimiser.step()
+            optimiser.zero_grad()
     watch.diagnosis()
 
 At every hundredth step of the optimiser, and at no other, it measures the norms of gradients and of updates,
@@ -55,7 +55,7 @@ class Watch:
     def __init__(
         self,
         model: nn.Module,
-        optimizer: Optimizer,
+        optimiser: Optimizer,
         *,
         every: int = 100,
         step: int = 0,
@@ -71,7 +71,7 @@ class Watch:
         """
         if every < 0:
             raise UserError(f"every is the number of steps between two observations, 0 for none, not {every}")
-        self.model, self.optimizer, self.every, self.step = unwrap(model), optimizer, every, step
+        self.model, self.optimiser, self.every, self.step = unwrap(model), optimiser, every, step
         self.options, self.on_warning = options or DiagnoseOptions(), on_warning
         self.history = list(history)
         self._layers = find_layers(self.model)
@@ -86,8 +86,8 @@ class Watch:
     def __enter__(self) -> Self:
         if self.every:
             self._handles = [
-                self.optimizer.register_step_pre_hook(self._before_step),
-                self.optimizer.register_step_post_hook(self._after_step),
+                self.optimiser.register_step_pre_hook(self._before_step),
+                self.optimiser.register_step_post_hook(self._after_step),
             ]
             self._prepare()
         return self
@@ -127,11 +127,11 @@ class Watch:
         if (self.step + 1) % self.every == 0:
             self._streams = StreamProbe(self._layers.layers)
 
-    def _before_step(self, optimizer: Optimizer, arguments: Any, keywords: Any) -> None:
+    def _before_step(self, optimiser: Optimizer, arguments: Any, keywords: Any) -> None:
         if self._streams is not None:
-            self._probe = StepProbe(optimizer, self._layers.matrices)
+            self._probe = StepProbe(optimiser, self._layers.matrices)
 
-    def _after_step(self, optimizer: Optimizer, arguments: Any, keywords: Any) -> None:
+    def _after_step(self, optimiser: Optimizer, arguments: Any, keywords: Any) -> None:
         self.step += 1
         probe, streams = self._probe, self._streams
         if probe is not None and streams is not None:
