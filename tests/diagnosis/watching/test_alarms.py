@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from lamina.diagnosis.results import Location
 from lamina.diagnosis.watching.alarms import (
-    Band,
     BandOptions,
-    Bands,
     UpdateAlarm,
+    UpdateBand,
+    UpdateBands,
     VanishedGradientAlarm,
     update_alarm,
     vanished_gradient_alarm,
@@ -37,20 +37,20 @@ def matrix(
 
 @given(st.lists(st.floats(0.5, 2.0), min_size=6, max_size=40), st.floats(1e-20, 1e20))
 def test_a_band_does_not_depend_on_the_unit(sizes: list[float], unit: float) -> None:
-    one, other = Band(BandOptions()), Band(BandOptions())
+    one, other = UpdateBand(BandOptions()), UpdateBand(BandOptions())
     for size in sizes:
         first, second = one.add(size), other.add(size * unit)
         assert (first is None) == (second is None)
 
 
 def test_a_band_is_left_upwards_and_far_enough() -> None:
-    band = Band(BandOptions(least=5, width=6, factor=1.5))
+    band = UpdateBand(BandOptions(least=5, width=6, factor=1.5))
     for size in (1.0, 1.01, 0.99, 1.02, 0.98):
         assert band.add(size) is None
     assert band.add(1.4) is None, "less than the least factor"
     assert band.add(0.01) is None, "downwards is no danger"
     assert band.add(3.0) == pytest.approx(3.0, rel=0.02)
-    noisy = Band(BandOptions(least=5))
+    noisy = UpdateBand(BandOptions(least=5))
     for size in (1.0, 4.0, 0.3, 2.0, 0.5, 3.0):
         assert noisy.add(size) is None
     assert noisy.add(5.0) is None, "no more than the noise it has"
@@ -58,7 +58,7 @@ def test_a_band_is_left_upwards_and_far_enough() -> None:
 
 
 def test_every_matrix_has_its_band_and_updates_are_taken_at_their_learning_rate() -> None:
-    bands = Bands(BandOptions())
+    bands = UpdateBands(BandOptions())
     for step in range(1, 8):
         rate = 1e-3 * step
         assert bands.add([matrix("stack", layer, update=rate * layer, learning_rate=rate) for layer in (1, 2)]) == ()
@@ -76,7 +76,7 @@ def test_many_at_once_or_one_that_is_not_finite_are_an_alarm(
     times: tuple[float, ...], total: int, expected: bool
 ) -> None:
     outside = [OutsideBand(location=Location(stack="stack"), times_usual=each) for each in times]
-    assert Bands(BandOptions(share=0.2)).is_unstable(outside, total) == expected
+    assert UpdateBands(BandOptions(share=0.2)).is_unstable(outside, total) == expected
 
 
 def test_the_alarm_names_the_matrix_that_is_furthest_outside() -> None:
