@@ -77,7 +77,7 @@ def test_the_learning_rate_decides() -> None:
     assert "16.7 times the highest learning rate of 0.006: below the threshold of 40, where training" in close.sentence
     assert bound_of(close) == pytest.approx(reach / USUAL.warning), "one that would leave no warning"
     assert low.sentence.endswith(": above the threshold of 40")
-    assert "150 times the highest learning rate of 0.000667" in low.sentence
+    assert "150 times the highest learning rate of 6.67·10⁻⁴" in low.sentence
     assert low.remedies == ()
 
 

@@ -45,7 +45,7 @@ class Check(ABC):
 
     key: ClassVar[str]
     reads: ClassVar[tuple[str, ...]]
-    """Keys of the measures it reads; without the first of them it cannot judge."""
+    """Keys of the measures it reads. Where none of them was taken it is not run, but reported as not measured."""
     predicts_failure: ClassVar[bool] = False
     """Whether a failure found before training means that training is expected to fail."""
     position: ClassVar[int] = 1000

@@ -25,9 +25,6 @@ class Recorded:
     """The Frobenius norm of ∂L/∂value; None before the backward pass, or where no gradient arrived."""
 
 
-Seen = Recorded
-
-
 @dataclass(eq=False)
 class NormRecord:
     """The input and output of one normalisation."""

@@ -86,7 +86,7 @@ class BandOptions(Options):
     seventh were; in two that were driven into divergence it was a third."""
 
 
-class Band:
+class UpdateBand:
     """The band of one series of updates."""
 
     def __init__(self, options: BandOptions) -> None:
@@ -109,12 +109,12 @@ class Band:
         return math.exp(logarithm - usual) if logarithm - usual > reach else None
 
 
-class Bands:
+class UpdateBands:
     """The bands of all matrices."""
 
     def __init__(self, options: BandOptions) -> None:
         self.options = options
-        self._bands: dict[Location, Band] = defaultdict(lambda: Band(options))
+        self._bands: dict[Location, UpdateBand] = defaultdict(lambda: UpdateBand(options))
 
     def add(self, matrices: Sequence[MatrixObservation]) -> tuple[OutsideBand, ...]:
         """Add the updates of one step, each divided by its learning rate; those that lie outside their bands."""

@@ -39,7 +39,7 @@ from lamina.diagnosis.measures.base import Evidence
 from lamina.diagnosis.options import DiagnoseOptions
 from lamina.diagnosis.recording.layers import find_layers, unwrap
 from lamina.diagnosis.results import Diagnosis, Measurement, NotMeasured, Stage
-from lamina.diagnosis.watching.alarms import Alarm, Bands, update_alarm, vanished_gradient_alarm
+from lamina.diagnosis.watching.alarms import Alarm, UpdateBands, update_alarm, vanished_gradient_alarm
 from lamina.diagnosis.watching.observation import Observation
 from lamina.diagnosis.watching.probes import StepProbe, StreamProbe
 from lamina.errors import UserError
@@ -76,7 +76,7 @@ class Watch:
         self.history = list(history)
         self._layers = find_layers(self.model)
         self._output_stack = self._layers.output_stack
-        self._bands = Bands(self.options.band)
+        self._bands = UpdateBands(self.options.band)
         for observation in history:  # the bands follow from the observations and are not stored
             self._bands.add(observation.matrices)
         self._handles: list[RemovableHandle] = []
