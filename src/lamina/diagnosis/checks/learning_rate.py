@@ -2,8 +2,8 @@
 
 Judged is how far all weights can move before the weakest layer's share of the last layer's gradient falls to a
 threshold, or gradients overflow, in units of the highest planned learning rate: Adam moves a weight by about the
-learning rate at every step. This is not in the papers; docs/log.md says how often it was right. A stack whose gradient
-has vanished before any weight moved is not judged here, but by the check `vanishing`.
+learning rate at every step. This is not in the papers; docs/experiments.md says how often it was right. A stack
+whose gradient has vanished before any weight moved is not judged here, but by the check `vanishing`.
 """
 
 from __future__ import annotations
