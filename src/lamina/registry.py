@@ -13,7 +13,7 @@ import importlib
 import inspect
 import pkgutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from importlib import metadata
 from types import ModuleType
@@ -51,8 +51,15 @@ class Registry(Generic[Member]):
             self._add_from_package(entry, found)
         return dict(sorted(found.items()))
 
+    def __len__(self) -> int:
+        return len(self.members)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.members)
+
+    def values(self) -> Iterable[type[Member]]:
+        """The classes, in the order of their names."""
+        return self.members.values()
 
     def __contains__(self, name: object) -> bool:
         return name in self.members

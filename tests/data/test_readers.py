@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from lamina.data.readers import Example, Format, Notes, make_reader
+from lamina.data.readers import READERS, Example, Notes, make_reader
+from lamina.data.store import Store
 from lamina.errors import UserError
+from support.extensions import copy_package, install, run
 
 
 def write(folder: Path, name: str, content: str | bytes) -> str:
@@ -23,7 +25,7 @@ def write(folder: Path, name: str, content: str | bytes) -> str:
     return str(path)
 
 
-def read(format: Format, *files: str, notes: Notes | None = None, **options: Any) -> list[Example]:
+def read(format: str, *files: str, notes: Notes | None = None, **options: Any) -> list[Example]:
     reader = make_reader(format, files, "train", **{"columns": {}, **options})
     reader.check()
     return list(reader.read(notes or Notes()))
@@ -212,7 +214,7 @@ def test_glue_files_know_their_columns_and_labels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format", ["parallel", "tsv", "jsonl", "plain", "glue", "wikitext"])
-def test_every_format_refuses_missing_and_empty_files_before_any_work(tmp_path: Path, format: Format) -> None:
+def test_every_format_refuses_missing_and_empty_files_before_any_work(tmp_path: Path, format: str) -> None:
     empty = write(tmp_path, "empty", "")
     for path, complaint in ((empty, "empty: the file is empty"), (str(tmp_path / "none"), "none: no such file")):
         reader = make_reader(format, (path, path), "train", {"text": "text"} if format == "jsonl" else {})
@@ -260,3 +262,54 @@ def test_the_hub_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(UserError, match=r"pip install 'lamina\[hub\]'"):
         make_reader("hub", ("org/set",), "train", {"text": "text"}).check()
+
+
+NEW_READER = """
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lamina.data.readers.base import Example, Notes, Reader, Request
+from lamina.data.text_files import read_lines
+
+
+@dataclass(frozen=True)
+class ShoutedFiles(Reader):
+    format = "shouted"
+    files: tuple[str, ...]
+
+    @classmethod
+    def open(cls, request: Request) -> "ShoutedFiles":
+        return cls(request.sources)
+
+    def read(self, notes: Notes) -> Iterator[Example]:
+        for file in self.files:
+            for number, line in enumerate(read_lines(file, notes.repaired), start=1):
+                yield Example({"text": line.upper()}, file, number)
+"""
+
+
+def prepare_shouted(path: Path) -> None:
+    write(path, "quiet.txt", "a quiet line\nanother\n")
+    keys = ["format=shouted", "train=['quiet.txt']", "output=store", "tokenizer.size=300"]
+    write(path, "shouted.toml", "")
+    prepared = run("-m", "lamina", "prepare", "shouted.toml", *keys, path=path, folder=path)
+    assert prepared.returncode == 0, prepared.stderr
+    store = Store.open(path / "store")
+    assert store.tokenizer().decode(store["train"].tokens("text", 0)) == "A QUIET LINE"
+
+
+def test_one_new_file_is_a_new_reader(tmp_path: Path) -> None:
+    write(copy_package(tmp_path), "data/readers/shouted.py", NEW_READER)
+    prepare_shouted(tmp_path)
+
+
+def test_an_installed_package_adds_readers_by_entry_point(tmp_path: Path) -> None:
+    write(tmp_path, "someones_reader.py", NEW_READER)
+    install(tmp_path, "lamina.readers", shouted="someones_reader:ShoutedFiles")
+    prepare_shouted(tmp_path)
+
+
+def test_every_format_has_a_reader() -> None:
+    assert set(READERS) == {"parallel", "tsv", "jsonl", "plain", "glue", "wikitext", "hub", "embedded"}
+    with pytest.raises(UserError, match="unknown format 'jsnl'; did you mean 'jsonl'"):
+        make_reader("jsnl", (), "train", {})

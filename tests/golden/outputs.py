@@ -18,10 +18,7 @@ from lamina.diagnosis.results import Diagnosis, Series
 from lamina.generate.options import GenerateOptions
 from lamina.generate.search import generate
 from lamina.runs.diagnose import Extent, diagnose_run_or_config
-from lamina.tasks.metrics.labels import accuracy, f1
-from lamina.tasks.metrics.perplexity import perplexity
-from lamina.tasks.metrics.summary import rouge
-from lamina.tasks.metrics.translation import bleu, chrf
+from lamina.tasks.metrics import accuracy, bleu, chrf, f1, perplexity, rouge
 
 BOS, EOS = 1, 2
 MODEL: dict[str, Any] = {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2, "vocab_size": 40}

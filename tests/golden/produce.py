@@ -22,10 +22,9 @@ import lamina
 from golden import outputs
 from lamina import Transformer, diagnosis, residual
 from lamina import training as training_package
-from lamina.data.catalogue import SOURCES
 from lamina.data.order import BatchPlan, OrderOptions
 from lamina.data.prepare import prepare
-from lamina.data.sources import source_options
+from lamina.data.sources import find_source, source_options
 from lamina.data.store import Store
 from lamina.model.initialisation import Initialisation
 from lamina.model.presets import preset
@@ -191,11 +190,11 @@ def scheme_losses(name: str, folder: Path) -> list[float]:
 @cache
 def store_for(task: str, folder: Path) -> Store:
     """A little of the embedded text that serves the task by default."""
-    name = TASKS[task].embedded
-    options = dict(SOURCES[name].options)
+    source = find_source(TASKS[task].embedded)
+    options = dict(source.options)
     small = {"train": shortened(options["train"], 80), "valid": shortened(options["valid"], 8), "test": ()}
     chosen = options | small | {"tokenizer": {"size": 300}}
-    return prepare(source_options(name, ".", str(folder / f"store-{task}"), **chosen))
+    return prepare(source_options(source, ".", str(folder / f"store-{task}"), **chosen))
 
 
 def shortened(sets: Any, count: int) -> Any:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import lamina
 from lamina import UserError, residual
+from support.extensions import ROOT, copy_package, install, run
 
-ROOT = Path(__file__).parents[2]
 NEW_SCHEME = '''
 """Halved: the branch counts half.
 
@@ -54,15 +50,8 @@ def reference(x: Tensor, layers: Layers, p: Parameters) -> Tensor:
 '''.lstrip()
 
 
-def run(*command: str, path: Path) -> subprocess.CompletedProcess[str]:
-    """`path` stands first, so that a copy of the package in it is imported rather than the tree's own."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(path), str(ROOT / "src")]), "COLUMNS": "120"}
-    return subprocess.run([sys.executable, *command], capture_output=True, text=True, env=environment, cwd=ROOT)
-
-
 def test_one_new_file_is_a_new_scheme(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "src" / "lamina", tmp_path / "lamina", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "lamina" / "residual" / "halved.py").write_text(NEW_SCHEME)
+    (copy_package(tmp_path) / "residual" / "halved.py").write_text(NEW_SCHEME)
 
     table = run("-m", "lamina.cli", "schemes", path=tmp_path)
     assert "halved" in table.stdout, table.stderr
@@ -85,10 +74,7 @@ def test_one_new_file_is_a_new_scheme(tmp_path: Path) -> None:
 
 def test_an_installed_package_adds_schemes_by_entry_point(tmp_path: Path) -> None:
     (tmp_path / "someones_halved.py").write_text(NEW_SCHEME)
-    metadata = tmp_path / "someones-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: someones\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[lamina.schemes]\nhalved = someones_halved:Halved\n")
+    install(tmp_path, "lamina.schemes", halved="someones_halved:Halved")
     shown = run("-m", "lamina.cli", "schemes", "halved", path=tmp_path)
     assert "Nobody 2026" in shown.stdout, shown.stderr
 
@@ -120,11 +106,8 @@ def test_nothing_outside_the_folder_knows_a_scheme_by_name() -> None:
 
 def test_a_package_that_brings_a_broken_scheme_is_named_and_left_out(tmp_path: Path) -> None:
     (tmp_path / "somebody.py").write_text("raise RuntimeError('half installed')\n")
-    metadata = tmp_path / "someones-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: someones\nVersion: 1.0\n")
-    entries = "[lamina.schemes]\nbroken = somebody:Broken\npost-ln = somebody:Other\nnothing = json:JSONEncoder\n"
-    (metadata / "entry_points.txt").write_text(entries)
+    entries = {"broken": "somebody:Broken", "post-ln": "somebody:Other", "nothing": "json:JSONEncoder"}
+    install(tmp_path, "lamina.schemes", **entries)
     listed = run("-m", "lamina.cli", "schemes", path=tmp_path)
     assert listed.returncode == 0, listed.stderr
     assert "someones: residual scheme 'broken' (somebody:Broken) cannot be used" in listed.stderr

@@ -10,8 +10,6 @@ from typing import Any
 
 import torch
 
-from lamina.data.prepare import prepare
-from lamina.data.sources import source_options
 from lamina.data.store import Store
 from lamina.run_folder.folder import RunFolder
 from lamina.training.callbacks.display import Display
@@ -20,38 +18,18 @@ from lamina.training.config import RunConfig
 from lamina.training.distributed.world import ALONE
 from lamina.training.loop import Training
 from lamina.training.signals import Interrupts
-
-SETS = {
-    "translation": "translation",
-    "summarisation": "headlines",
-    "language-modelling": "text",
-    "masked-language-modelling": "text",
-    "classification": "paraphrases",
-}
-TASK_OPTIONS: dict[str, dict[str, Any]] = {
-    "language-modelling": {"block_length": 32},
-    "masked-language-modelling": {"block_length": 32},
-    "translation": {"word_dropout": 0.1},
-}
+from support.small_tasks import small_options, small_store
 
 
 @cache
 def store_for(task: str, folder: Path) -> Store:
-    sizes = {"train": 80, "valid": 8}
-    if task == "multilingual-translation":
-        sets: dict[str, Any] = {
-            split: {pair: [f"translation/{pair}:{size}"] for pair in ("marn-tuvo", "marn-selu")}
-            for split, size in sizes.items()
-        }
-    else:
-        sets = {split: [f"{SETS[task]}:{size}"] for split, size in sizes.items()}
-    return prepare(source_options("embedded-text", ".", str(folder / task), test=(), tokenizer={"size": 400}, **sets))
+    return small_store(task, folder, 400, train=80, valid=8)
 
 
 def config_for(task: str, stores: Path, **changes: Any) -> RunConfig:
     values: dict[str, Any] = {
         "task": task,
-        "task_options": TASK_OPTIONS.get(task, {}),
+        "task_options": small_options(task, 32) | ({"word_dropout": 0.1} if task == "translation" else {}),
         "data": {"store": str(store_for(task, stores).folder), "max_tokens": 200, "oversize": "alone"},
         "model": {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2, "num_layers": 2, "residual": "post-ln"},
         "schedule": {"learning_rate": 1e-3, "warmup_steps": 3},

@@ -1,7 +1,8 @@
-"""Every task on a little of the embedded languages, and small models for them."""
+"""Every task on a few examples of its embedded data, and small models for them."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,43 +10,53 @@ from typing import Any
 import torch
 
 from lamina.data.prepare import prepare
-from lamina.data.sources import source_options
+from lamina.data.sources import find_source, source_options
 from lamina.data.store import Store
 from lamina.model.transformer import Transformer
-from lamina.tasks import build_task
+from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Task
 
 SMALL = {"model_dim": 32, "feed_forward_dim": 64, "num_heads": 2, "num_layers": 2, "dropout": 0.0}
-SETS = {
-    "translation": {"train": ["translation:300"], "valid": ["translation:30"]},
-    "multilingual-translation": {
-        split: {pair: [f"translation/{pair}:{count}"] for pair, count in pairs.items()}
-        for split, pairs in {
-            "train": {"marn-tuvo": 200, "marn-selu": 50},
-            "valid": {"marn-tuvo": 12, "marn-selu": 9},
-        }.items()
-    },
-    "summarisation": {"train": ["headlines:200"], "valid": ["headlines:20"]},
-    "language-modelling": {"train": ["text:60"], "valid": ["text:12"]},
-    "masked-language-modelling": {"train": ["text:60"], "valid": ["text:12"]},
-    "classification": {"train": ["paraphrases:200"], "valid": ["paraphrases:40"]},
-}
+PAIRS = ("marn-tuvo", "marn-selu")  # two of the language pairs are enough
+
+
+def small_sets(task: str, **counts: int) -> dict[str, Any]:
+    """The sets of a task's embedded data, with so many examples for each split: `small_sets(task, train=80)`."""
+    return {split: _resized(_embedded(task)[split], count) for split, count in counts.items()}
+
+
+def small_store(task: str, folder: Path, vocabulary: int, **counts: int) -> Store:
+    """A store of a task's embedded data with so many examples for each split; other splits are left out."""
+    sets = {"valid": (), "test": (), **small_sets(task, **counts)}
+    chosen = TASKS[task].embedded
+    return prepare(source_options(chosen, ".", str(folder / task), **sets, tokenizer={"size": vocabulary}))
+
+
+def small_options(task: str, block_length: int) -> dict[str, int]:
+    """Task options that make a few examples several batches."""
+    return {"block_length": block_length} if "block_length" in TASKS[task].Options.model_fields else {}
 
 
 @cache
 def store_of(name: str, folder: Path) -> Store:
-    chosen = {"format": "embedded", "tokenizer": {"size": 600}, "test": (), **SETS[name]}
-    return prepare(source_options("embedded-text", ".", str(folder / name), **chosen))
+    return small_store(name, folder, 600, train=200, valid=20)
 
 
 def task_of(name: str, folder: Path, **options: Any) -> Any:
-    if name == "language-modelling":
-        options = {"block_length": 64} | options
-    if name == "masked-language-modelling":
-        options = {"block_length": 40} | options
-    return build_task(name, store_of(name, folder), options)
+    return build_task(name, store_of(name, folder), small_options(name, 48) | options)
 
 
 def model_for(task: Task, **changes: Any) -> Transformer:
     torch.manual_seed(1)
     return Transformer.build(task.model_options(SMALL | changes))
+
+
+def _embedded(task: str) -> dict[str, Any]:
+    return find_source(TASKS[task].embedded).options
+
+
+def _resized(sets: Any, count: int) -> Any:
+    """Of several language pairs the first has the most examples, so that temperature sampling has work to do."""
+    if isinstance(sets, dict):
+        return {name: _resized(sets[name], max(2, count // 4**rank)) for rank, name in enumerate(PAIRS)}
+    return [re.sub(r":\d+$", f":{count}", each) for each in sets]

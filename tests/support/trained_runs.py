@@ -5,17 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lamina.data.prepare import prepare
-from lamina.data.sources import source_options
 from lamina.runs.runs import train
 from lamina.training.config import RunConfig
-
-SETS: dict[str, Any] = {
-    "translation": ["translation:{}"],
-    "language-modelling": ["text:{}"],
-    "classification": ["paraphrases:{}"],
-    "multilingual-translation": {pair: [f"translation/{pair}:{{}}"] for pair in ("marn-tuvo", "marn-selu")},
-}
+from support.small_tasks import small_store
 
 
 def trained_run(task: str, folder: Path, steps: int = 6, **task_options: Any) -> Path:
@@ -23,9 +15,7 @@ def trained_run(task: str, folder: Path, steps: int = 6, **task_options: Any) ->
     path = folder / "runs" / task
     if path.exists():
         return path
-    sets = {split: _sized(SETS[task], count) for split, count in (("train", 80), ("valid", 8))}
-    chosen = {"test": (), "tokenizer": {"size": 400}, **sets}
-    store = prepare(source_options("embedded-text", ".", str(folder / "stores" / task), **chosen))
+    store = small_store(task, folder / "stores", 400, train=80, valid=8)
     values = {
         "task": task,
         "task_options": task_options,
@@ -36,9 +26,3 @@ def trained_run(task: str, folder: Path, steps: int = 6, **task_options: Any) ->
     }
     train(RunConfig.read(values, where="test"), path, quiet=True)
     return path
-
-
-def _sized(sets: Any, count: int) -> Any:
-    if isinstance(sets, dict):
-        return {name: _sized(part, count) for name, part in sets.items()}
-    return [each.format(count) for each in sets]

@@ -85,7 +85,7 @@ def test_sources_of_which_nothing_could_be_read_are_refused_at_once(
     assert len(list(task.generate_text(model, ["a"], enough, to=to, warn=lambda warning: None))) == 1
 
 
-@pytest.mark.parametrize("name", [name for name, task in TASKS.items() if issubclass(task, GeneratingTask)])
+@pytest.mark.parametrize("name", [task.name for task in TASKS.values() if issubclass(task, GeneratingTask)])
 def test_samples_show_what_the_model_makes_of_a_few_examples(name: str, folder: Path) -> None:
     task = task_of(name, folder)
     model, field = model_for(task), task.fields[0]

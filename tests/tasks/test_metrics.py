@@ -11,10 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score import rouge_scorer
 
-from lamina.tasks.metrics.labels import accuracy, f1
-from lamina.tasks.metrics.perplexity import perplexity
-from lamina.tasks.metrics.summary import rouge
-from lamina.tasks.metrics.translation import bleu, chrf
+from lamina.tasks.metrics import accuracy, bleu, chrf, f1, perplexity, rouge
 
 HYPOTHESES = ["The cat sat on the mat.", "It rained all day, again.", "a small house"]
 REFERENCES = ["The cat sat on a mat.", "It rained all day again.", "the small houses"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from lamina.data.packed import stretches
 from lamina.data.readers import Example, Notes
-from lamina.data.readers.example import EMPTY
+from lamina.data.readers.base import EMPTY
 from lamina.data.store_writer import SplitWriter, StoreWriter
 from lamina.data.tokenizer import Tokenizer
 

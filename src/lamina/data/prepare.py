@@ -16,10 +16,7 @@ from typing import Any
 from lamina.data.encode import Encoder, SplitBuilder, encode_into
 from lamina.data.manifest import FILE, SourceRecord, SplitRecord
 from lamina.data.prepare_options import SPLITS, PrepareOptions
-from lamina.data.readers import Notes, Reader, make_reader
-from lamina.data.readers.embedded import EmbeddedSets
-from lamina.data.readers.glue import GlueFiles
-from lamina.data.readers.hub import HubSets
+from lamina.data.readers import READERS, Notes, Reader, make_reader
 from lamina.data.store import DROPPED, Store
 from lamina.data.store_writer import StoreWriter
 from lamina.data.tokenizer import Tokenizer
@@ -97,8 +94,8 @@ class _Work:
     def encode(self, tokenizers: dict[str, Tokenizer], writer: StoreWriter) -> dict[str, SplitBuilder]:
         """Write every split, and those held out of the training files."""
         options = self.options
-        # Lines without a word are part of WikiText as published, and a fault anywhere else.
-        encoder = Encoder(tokenizers, options.max_length, options.over_long, keep_empty=options.format == "wikitext")
+        keep_empty = READERS[options.format].keeps_empty
+        encoder = Encoder(tokenizers, options.max_length, options.over_long, keep_empty)
         builders: dict[str, SplitBuilder] = {}
         done: Counter[str] = Counter()
         for name, reader in self.readers.items():
@@ -153,10 +150,10 @@ def _make_readers(options: PrepareOptions) -> Readers:
     readers: Readers = {}
     columns = {str(name): column for name, column in options.columns.items()}
     for split in SPLITS:
-        for name, words in options.sets(split).items():
-            named = options.format in ("hub", "embedded")
-            files = words if named else tuple(os.path.join(options.folder, word) for word in words)
-            readers[name] = make_reader(options.format, files, split, columns, options.labels, options.unit)
+        for name, sources in options.sets(split).items():
+            if READERS[options.format].reads_files:
+                sources = tuple(os.path.join(options.folder, file) for file in sources)
+            readers[name] = make_reader(options.format, sources, split, columns, options.labels, options.unit)
     if not readers:
         raise UserError("nothing to prepare: give the files of train, valid or test.")
     if not options.train and not options.tokenizer.file:
@@ -174,9 +171,8 @@ def _describe_sources(options: PrepareOptions, readers: Readers) -> tuple[Source
         digest = hash_file(path)
         records.append(SourceRecord(split=name, path=str(path), bytes=path.stat().st_size, sha256=digest))
     for name, reader in readers.items():
-        if isinstance(reader, HubSets):
-            for chosen, commit in reader.revisions().items():
-                records.append(SourceRecord(split=name, path=chosen, bytes=0, sha256=commit))
+        for chosen, commit in reader.revisions().items():
+            records.append(SourceRecord(split=name, path=chosen, bytes=0, sha256=commit))
     return tuple(records)
 
 
@@ -210,7 +206,7 @@ def _close(builder: SplitBuilder) -> SplitRecord:
 
 def _labels(options: PrepareOptions, readers: Readers) -> tuple[str, ...]:
     for reader in readers.values():
-        if isinstance(reader, GlueFiles | EmbeddedSets) and reader.label_names:
+        if reader.label_names:
             return reader.label_names
     return options.labels
 

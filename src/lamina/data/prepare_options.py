@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import pydantic
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator, field_validator, model_validator
 
-from lamina.data.readers import Example, Format, Unit
+from lamina.data.readers import READERS, Example, Unit
 from lamina.data.vocabulary import VocabularyOptions
 from lamina.options import Options
 
@@ -64,7 +64,7 @@ class PrepareOptions(Options):
     """Replace a store that is already there and was made from other files or settings."""
     folder: str = "."
     """Folder that file names are relative to."""
-    format: Format = "parallel"
+    format: str = "parallel"
     """parallel (line-aligned files, or the mark-up of IWSLT and WMT), tsv, jsonl, plain (running text), glue (sentence
     pairs), wikitext, hub, or embedded (languages of Lamina's own). Every file may be gzipped (.gz)."""
     train: Files = ()
@@ -91,6 +91,11 @@ class PrepareOptions(Options):
     """Longest sequence in tokens, without ends; 0 for no limit."""
     over_long: Literal["skip", "truncate"] = "skip"
     """What to do with an example that has a longer one: skip it whole, or cut the sequence."""
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, given: str) -> str:
+        return READERS[given].format
 
     @model_validator(mode="after")
     def _check_hold_out(self) -> PrepareOptions:

@@ -19,22 +19,26 @@ from lamina.errors import UserError, unknown
 from lamina.files.hashes import hash_file
 
 
-def find_source(name: str) -> Source:
-    if name not in SOURCES:
-        raise unknown("data set", name, SOURCES)
-    return SOURCES[name]
+def find_source(chosen: str | Source) -> Source:
+    """The data set of that name in the catalogue; one that is described elsewhere is returned as it is."""
+    if isinstance(chosen, Source):
+        return chosen
+    if chosen not in SOURCES:
+        raise unknown("data set", chosen, SOURCES)
+    return SOURCES[chosen]
 
 
-def source_options(name: str, folder: str, output: str, **changes: Any) -> PrepareOptions:
-    """The options that prepare a named set from `folder`, unpacking its archives first; `changes` override."""
-    source = find_source(name)
+def source_options(chosen: str | Source, folder: str, output: str, **changes: Any) -> PrepareOptions:
+    """The options that prepare a data set from `folder`, unpacking its archives first; `changes` override."""
+    source = find_source(chosen)
+    name = chosen if isinstance(chosen, str) else source.title
     _unpack_missing(name, source, Path(folder))
     options = source.options | (_opus_pairs(Path(folder), source.pairs) if source.pairs else {})
-    chosen = PrepareOptions.read({**options, "folder": folder, "output": output, **changes}, name)
-    missing = [file for file in _files(chosen) if source.downloads and not (Path(folder) / file).is_file()]
+    prepared = PrepareOptions.read({**options, "folder": folder, "output": output, **changes}, name)
+    missing = [file for file in _files(prepared) if source.downloads and not (Path(folder) / file).is_file()]
     if missing:
         raise _explain_missing(name, source, folder, missing)
-    return chosen
+    return prepared
 
 
 def chosen_options(what: str, words: Sequence[str], chosen: Mapping[str, Any]) -> PrepareOptions:

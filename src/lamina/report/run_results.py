@@ -94,9 +94,9 @@ def _curve(lines: Sequence[Mapping[str, Any]], key: str) -> list[tuple[float, fl
 
 
 def _layers(config: RunConfig) -> tuple[int, ...]:
-    """A task with a source and a target has a model with an encoder and a decoder."""
+    """The layers of each stack."""
     layers = _as_pair(config.chosen_model().get("num_layers", ModelOptions.model_fields["num_layers"].default))
-    return layers if "source" in TASKS[config.task].fields else layers[:1]
+    return layers if TASKS[config.task].model_kind == "encoder-decoder" else layers[:1]
 
 
 def _as_pair(value: Any) -> tuple[Any, Any]:

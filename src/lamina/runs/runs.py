@@ -11,7 +11,6 @@ from torch import nn
 
 from lamina.config import read_values
 from lamina.data.prepare import prepare
-from lamina.data.sources import source_options
 from lamina.data.store import Store
 from lamina.errors import UserError
 from lamina.model.transformer import Transformer
@@ -180,5 +179,4 @@ def open_store(config: RunConfig, folder: RunFolder) -> Store:
     """The store of the config, or the task's embedded languages beside the run folder."""
     if config.data.store is not None:
         return Store.open(config.data.store)
-    name = TASKS[config.task].embedded
-    return prepare(source_options(name, ".", str(folder.path.parent / ".embedded" / name)))
+    return prepare(TASKS[config.task].embedded_options(folder.path.parent / ".embedded"))

@@ -1,4 +1,8 @@
-"""The tasks, one file each: what a batch is, which model, which loss, which metric."""
+"""The tasks. A file is a task: `translation.py` is "translation" in a config.
+
+A task says what a batch is, which model fits, which loss is minimised and which metrics are reported. Installed
+packages add tasks through the entry-point group `lamina.tasks`.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from lamina.data.store import Store
-from lamina.errors import unknown
+from lamina.registry import Registry
 from lamina.tasks.base import Task
-from lamina.tasks.classification import Classification
-from lamina.tasks.language_modelling import LanguageModelling
-from lamina.tasks.masked_language_modelling import MaskedLanguageModelling
-from lamina.tasks.multilingual_translation import MultilingualTranslation
-from lamina.tasks.summarisation import Summarisation
-from lamina.tasks.translation import Translation
 
-TASKS: dict[str, type[Task]] = {
-    task.name: task
-    for task in (
-        Translation,
-        MultilingualTranslation,
-        Summarisation,
-        LanguageModelling,
-        MaskedLanguageModelling,
-        Classification,
-    )
-}
+TASKS = Registry(__name__, Task, kind="task", group="lamina.tasks")
 
 
 def build_task(name: str, store: Store, options: Mapping[str, Any]) -> Task:
     """The task of that name over a store; it checks its own options."""
-    if name not in TASKS:
-        raise unknown("task", name, TASKS)
     task = TASKS[name]
     return task(store, task.Options.read(options, where=f"task {name!r}"))

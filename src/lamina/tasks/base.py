@@ -1,10 +1,14 @@
-"""What a task is: it turns a store into batches, names the model that fits, and says what a good model is."""
+"""The base class of tasks: a task makes batches from a store, determines the kind of model, and evaluates it.
+
+To add a task, see CONTRIBUTING: it is one new file in this folder.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -12,10 +16,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lamina.data.batches import Batch, Batches
+from lamina.data.catalogue import Source
 from lamina.data.examples import Examples
 from lamina.data.order import BatchPlan, OrderOptions
 from lamina.data.packed import Integers, PackedField, score_cells, to_tensors
+from lamina.data.prepare_options import PrepareOptions
+from lamina.data.sources import source_options
 from lamina.data.store import Store
+from lamina.data.tokenizer import PAD
 from lamina.errors import UserError
 from lamina.model.evaluation import evaluation_mode
 from lamina.model.options import ModelOptions
@@ -23,21 +31,21 @@ from lamina.options import Options as TaskOptions
 
 __all__ = ["MAX_TOKENS", "Inputs", "Losses", "SampleOutput", "Task", "TaskOptions", "tensor_of"]
 
-MAX_TOKENS = 4096  # in a batch of an evaluation
+MAX_TOKENS = 4096  # per batch in evaluation
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """A batch as the model takes it: `model(**inputs.arguments)`."""
+    """The arguments of a model for one batch, `model(**inputs.arguments)`, and its labels."""
 
     tensors: Mapping[str, Tensor]
     lengths: Mapping[str, Integers] = field(default_factory=dict)
-    """Sequence lengths stay on the host: the model plans its attention there."""
+    """Sequence lengths, which stay on the host: the model lays out its attention grid there."""
     labels: Tensor | None = None
     weights: Tensor | None = None
-    """Per label, where not all count: the repeated context of a language model's evaluation."""
+    """A weight per label: 0 for the repeated context in the evaluation of a language model; None if all are 1."""
     count: int = 0
-    """True labels: what the loss of the global batch is averaged over."""
+    """The number of labels with weight 1, which the loss of the global batch is averaged over."""
 
     @property
     def device(self) -> torch.device:
@@ -48,9 +56,9 @@ class Inputs:
         return {**self.tensors, **self.lengths}
 
     def attention_cells(self) -> tuple[int, int]:
-        """How many attention scores are computed per head and layer, and how many of them are between real tokens."""
+        """The attention scores computed per head and layer, and how many of them are between real tokens."""
         own = list(self.lengths.values())
-        pairs = [(each, each) for each in own] + ([(own[1], own[0])] if len(own) == 2 else [])  # the last is cross
+        pairs = [(each, each) for each in own] + ([(own[1], own[0])] if len(own) == 2 else [])  # last: cross
         computed, real = zip(*(score_cells(queries, keys) for queries, keys in pairs), strict=True)
         return sum(computed), sum(real)
 
@@ -64,12 +72,12 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Losses:
-    """Sums over true labels, in nats: they add up over batches, accumulation steps and processes."""
+    """Sums over the labels of a batch, in nats: they add up over batches, micro-batches and processes."""
 
     smoothed: Tensor
-    """What training minimises, with its gradient."""
+    """The loss that training minimises, label smoothing included, with its graph."""
     nll: Tensor
-    """Negative log-likelihood, without gradient."""
+    """The negative log-likelihood, detached."""
     count: int
 
 
@@ -83,26 +91,31 @@ class SampleOutput:
 
 
 class Task:
-    """The base of all tasks. `Options` are the task's own and read from a config's [task]."""
+    """The base class of all tasks. A subclass is found by its file: `translation.py` is the task `translation`."""
 
     class Options(TaskOptions):
-        """What a user may set."""
+        """The options of the task, given in a config's [task_options]."""
 
     name: ClassVar[str]
     result_version: ClassVar[int] = 1
     """Raise it when the task gives other inputs, losses or metrics than before: its finished runs are then trained
     again."""
-    embedded: ClassVar[str]
-    """The named set of embedded text that serves it by default."""
+    embedded: ClassVar[str | Source]
+    """The data used where a config names no store: a data set of the catalogue, or one that the task describes."""
     fields: ClassVar[tuple[str, ...]]
-    """The fields of the store that it reads."""
+    """The fields of the store that the task reads."""
     predicted: ClassVar[str]
-    """The field whose tokens, or labels, it predicts."""
+    """The field whose tokens or labels are predicted."""
     end: ClassVar[int | None] = None
-    """The token it predicts at the end of each sequence, if it does."""
+    """The token predicted at the end of each sequence; None if there is none."""
+    model_kind: ClassVar[Literal["encoder-decoder", "decoder", "encoder"]]
+    """The kind of model that fits."""
+    head: ClassVar[Literal["words", "masked-words", "classes", "none"]] = "words"
+    """The output layer of that model."""
     metric: ClassVar[str]
-    """The number that decides which checkpoint is best."""
+    """The metric that selects the best checkpoint, a key of what `evaluate` returns."""
     higher_is_better: ClassVar[bool]
+    """Whether a larger value of the metric is better."""
 
     options: Any
 
@@ -117,31 +130,46 @@ class Task:
                 )
 
     def model_options(self, chosen: Mapping[str, Any]) -> ModelOptions:
-        """The model the user chose, completed by what the task and its vocabulary decide."""
-        raise NotImplementedError
+        """The model options that the user gave, completed by those that the task and its vocabulary determine."""
+        return ModelOptions.read({**chosen, **self.determined_options(), **self.vocabulary_options()}, where="model")
+
+    def determined_options(self) -> dict[str, Any]:
+        """The model options that the user cannot change."""
+        return {"kind": self.model_kind, "head": self.head, "padding_index": PAD}
+
+    def vocabulary_options(self) -> dict[str, Any]:
+        """The model options that follow from the store's tokenizer."""
+        return {"vocab_size": len(self.store.tokenizer())}
+
+    @classmethod
+    def embedded_options(cls, folder: Path) -> PrepareOptions:
+        """The options that prepare the data used where a config names no store, as a folder in `folder`."""
+        name = cls.embedded if isinstance(cls.embedded, str) else f"embedded-{cls.name}"
+        return source_options(cls.embedded, ".", str(folder / name))
 
     def examples(self, split: str, *, training: bool = False) -> Examples:
-        """What batches of a split are made from."""
+        """The examples of a split that batches are made from."""
         return self.store[split]
 
     def sizes(self, examples: Examples) -> Integers:
-        """What each example costs in a batch's token budget."""
+        """The number of tokens that each example counts for in a batch."""
         raise NotImplementedError
 
     def plan(self, split: str, order: OrderOptions, seed: int = 0) -> BatchPlan:
-        """The batches of all epochs of a split."""
+        """Which examples form the batches of a split, for every epoch."""
         return BatchPlan(self.sizes(self.examples(split, training=order.shuffle)), order, seed)
 
     def batches(self, split: str, order: OrderOptions, *, seed: int = 0, rank: int = 0, processes: int = 1) -> Batches:
+        """The batches of a split that one of several processes reads."""
         examples = self.examples(split, training=order.shuffle)
         return Batches(examples, self.plan(split, order, seed), rank=rank, processes=processes)
 
     def inputs(self, batch: Batch, *, seed: int | None = None) -> Inputs:
-        """The batch as the model takes it. With a seed, for training: noise applies."""
+        """The model's arguments and labels of a batch. A seed is given in training, where noise is added."""
         raise NotImplementedError
 
     def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
-        """The losses of the batch's true labels."""
+        """The losses of a batch."""
         found = model(**inputs.arguments, labels=inputs.labels, smoothing=self.label_smoothing)
         smoothed, nll = found.smoothed, found.nll
         if inputs.weights is not None:
@@ -150,24 +178,24 @@ class Task:
 
     @property
     def label_smoothing(self) -> float:
-        """The share of the target that is spread over all words."""
+        """The probability mass of each label that is spread evenly over the vocabulary."""
         return getattr(self.options, "label_smoothing", 0.0)
 
     def calibrate(self, model: nn.Module, inputs: Inputs) -> None:
-        """Show the model its first batch, for schemes that look at one."""
+        """Run the model's calibration on a batch, for residual schemes that use one."""
         arguments = {name: value for name, value in inputs.arguments.items() if name != "only"}
         model.calibrate(**arguments)  # type: ignore[operator]
 
     def evaluated_sets(self, split: str) -> tuple[str, ...]:
-        """What of a split is measured apart: each of its sets, such as the test sets of several years."""
+        """The sets of a split that are evaluated separately, such as the test sets of several years."""
         return self.store.sets(split)
 
     def signatures(self) -> dict[str, str]:
-        """What makes a metric comparable, by its name: version, tokenisation, case."""
+        """How a metric is computed (version, tokenisation, case), by its name."""
         return {}
 
     def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
-        """The task's metrics on a split, all examples once."""
+        """The task's metrics over all examples of a split."""
         raise NotImplementedError
 
     def samples(self, model: nn.Module, split: str, count: int) -> list[SampleOutput]:
@@ -175,16 +203,16 @@ class Task:
         return []
 
     def every_batch(self, model: nn.Module, split: str, max_tokens: int) -> Iterator[tuple[Batch, Inputs]]:
-        """All examples of a split once, by size, without noise, where the model is."""
+        """Batches of all examples of a split, sorted by size, without noise, on the model's device."""
         device = next(model.parameters()).device
         order = OrderOptions(max_tokens=max_tokens, shuffle=False, oversize="alone")
         for batch in self.batches(split, order).epoch(0):
             yield batch, self.inputs(batch).to(device)
 
     def unigram_nll(self, split: str) -> float:
-        """The mean negative log-likelihood of what is predicted, where only the frequency of each label is known.
+        """The mean negative log-likelihood of a split under a unigram model.
 
-        Counts are those of the training split, one added to each.
+        The unigram model has the label frequencies of the training split, one added to each count.
         """
         size = max(
             len(self.store.labels), *(len(self.store.tokenizer(name)) for name in self.store.manifest.tokenizers)
@@ -196,17 +224,17 @@ class Task:
     def _frequencies(self, split: str, size: int) -> NDArray[np.float64]:
         found = np.zeros(size)
         for name in self.store.sets(split):
-            part = self.store[name]
+            examples = self.store[name]
             if self.end is not None:
-                found[self.end] += len(part)
-            for first in range(0, len(part), 8192):
-                ids, _ = part.gather(self.predicted, np.arange(first, min(first + 8192, len(part))))
+                found[self.end] += len(examples)
+            for first in range(0, len(examples), 8192):
+                ids, _ = examples.gather(self.predicted, np.arange(first, min(first + 8192, len(examples))))
                 found += np.bincount(ids, minlength=size)
         return found
 
     @torch.no_grad()
     def total_losses(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> Losses:
-        """The losses of a whole split, in evaluation mode."""
+        """The losses over all examples of a split, in evaluation mode."""
         smoothed = nll = torch.zeros((), dtype=torch.float64)
         count = 0
         with evaluation_mode(model):
@@ -219,4 +247,5 @@ class Task:
 
 
 def tensor_of(field: PackedField) -> Tensor:
+    """The token ids of a field as a tensor."""
     return to_tensors(field)[0]

@@ -1,6 +1,6 @@
-"""Sentence pairs: paraphrase or not, entailed or not; scored by accuracy and F1.
+"""Classification of sentence pairs (paraphrase, entailment), evaluated by accuracy and F1.
 
-<cls> first … <sep> second … <sep>          segments 0 for the first part, 1 for the second
+<cls> first … <sep> second … <sep>          segment 0 up to the first <sep>, then segment 1
 """
 
 from __future__ import annotations
@@ -16,30 +16,29 @@ from torch import nn
 from lamina.data.batches import Batch
 from lamina.data.examples import Examples
 from lamina.data.packed import Integers, append, join, prepend
-from lamina.data.tokenizer import CLS, PAD, SEP
+from lamina.data.tokenizer import CLS, SEP
 from lamina.errors import UserError
 from lamina.model.evaluation import evaluation_mode
 from lamina.model.options import ModelOptions
-from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Task, TaskOptions, tensor_of
-from lamina.tasks.metrics.labels import accuracy, f1
+from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Task, tensor_of
+from lamina.tasks.metrics import accuracy, f1
 
 
 class Classification(Task):
-    class Options(TaskOptions):
-        pass
-
     name = "classification"
     embedded = "embedded-paraphrases"
     fields = ("first", "second", "label")
     predicted = "label"
+    model_kind = "encoder"
+    head = "classes"
     metric = "accuracy"
     higher_is_better = True
-    options: Options
+
+    def determined_options(self) -> dict[str, Any]:
+        return super().determined_options() | {"num_classes": len(self.store.labels)}
 
     def model_options(self, chosen: Mapping[str, Any]) -> ModelOptions:
-        decided = {"kind": "encoder", "head": "classes", "padding_index": PAD, "num_classes": len(self.store.labels)}
-        vocabulary = len(self.store.tokenizer())
-        options = ModelOptions.read({"num_segments": 2, **chosen, **decided, "vocab_size": vocabulary}, where="model")
+        options = super().model_options({"num_segments": 2, **chosen})
         if options.num_segments not in (0, 2):
             raise UserError(f"model: num_segments is {options.num_segments}; a pair of sentences has 2, or 0 for none")
         return options
@@ -74,6 +73,6 @@ class Classification(Task):
                 total += F.cross_entropy(scores, inputs.labels, reduction="sum").item()
                 predicted.append(scores.argmax(-1).cpu().numpy())
                 correct.append(inputs.labels.cpu().numpy())
-        guesses, answers = np.concatenate(predicted), np.concatenate(correct)
-        loss = total / len(answers)
-        return {"loss": loss, "nll": loss, "accuracy": accuracy(guesses, answers), "f1": f1(guesses, answers)}
+        guesses, labels = np.concatenate(predicted), np.concatenate(correct)
+        loss = total / len(labels)
+        return {"loss": loss, "nll": loss, "accuracy": accuracy(guesses, labels), "f1": f1(guesses, labels)}

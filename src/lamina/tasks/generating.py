@@ -1,4 +1,4 @@
-"""What tasks that generate text share: lines in, lines out, in the same order, however many there are."""
+"""The base class of tasks that generate text, and their search and scoring of lines of text."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ Tokens = list[int]
 
 @dataclass(frozen=True)
 class Output:
-    """One of the best texts for a line."""
+    """One generated text."""
 
     text: str
     score: float
-    """What hypotheses compete by: log-probability over length penalty."""
+    """What hypotheses are ranked by: the log-probability divided by the length penalty."""
     log_probability: float
 
 
 class GeneratingOptions(TaskOptions):
     generation: GenerateOptions = GenerateOptions()
-    """How evaluation and `lamina generate` search, below."""
+    """How evaluation and `lamina generate` search."""
 
     @field_validator("generation", mode="before")
     @classmethod
-    def _others_stay(cls, given: Any) -> Any:
-        """What is not given is as the task has it."""
+    def _keep_task_defaults(cls, given: Any) -> Any:
+        """Keys that are not given keep the task's defaults, which may differ from those of `GenerateOptions`."""
         own = cls.model_fields["generation"].default
         return {**own.model_dump(exclude_unset=True), **given} if isinstance(given, Mapping) else given
 
@@ -51,13 +51,15 @@ class GeneratingOptions(TaskOptions):
 class GeneratingTask(Task):
     end = EOS
     start: ClassVar[int]
-    """The token that outputs start from."""
+    """The first input token of the decoder."""
     input_field: ClassVar[str]
+    """The field whose tokenizer encodes a line of input."""
     output_field: ClassVar[str]
+    """The field whose tokenizer decodes the output."""
     options: GeneratingOptions
 
     def source(self, tokens: Tokens, to: str | None) -> Tokens:
-        """The tokens of a text as the model reads them; `to` is the language asked for, where there is a choice."""
+        """The model's input for the tokens of a text; `to` is the target language, for multilingual tasks."""
         if to is not None:
             raise UserError(f"task {self.name!r} has no choice of target language; leave out `to`")
         return tokens
@@ -73,9 +75,10 @@ class GeneratingTask(Task):
         window: int | None = None,
         warn: Warn = warnings.warn,
     ) -> Iterator[list[Output]]:
-        """The best outputs of every line, best first; none for an empty line. `window` lines are read ahead at most.
+        """The outputs for every line, best first, in the order of the lines; none for an empty line.
 
-        `prefixes` is what outputs have to start with: one text for all of them, or one for each.
+        prefixes: the text that outputs must start with: one for all lines, or one per line.
+        window: how many lines are read and sorted by length at a time; None for all.
         """
         options = options or self.options.generation
         model = cast(Model, model)
@@ -96,7 +99,7 @@ class GeneratingTask(Task):
         window: int | None = None,
         warn: Warn = warnings.warn,
     ) -> Iterator[Scored]:
-        """How likely the model finds each target."""
+        """The log-probability of each target given its line."""
         options = options or self.options.generation
         model = cast(Model, model)
         pairs = _in_step(lines, targets, "targets")
@@ -113,21 +116,22 @@ class GeneratingTask(Task):
         to: str | None,
         warn: Warn,
     ) -> Iterator[tuple[Tokens, Tokens]]:
-        """Lines as the model reads them, each with the prefix or target that goes with it; cut where there is no room.
+        """The model's input for each line and the tokens of its prefix or target; both are cut to the positions there
+        are.
 
-        Mistakes in the options are found now, not with the first line.
+        Wrong options raise here, before the first line is read.
         """
         added = len(self.source([], to))
         if longest_source(options, model.options) <= added:
             raise UserError(f"max_source {options.max_source} is too small: {added} come with every line; enlarge it")
         reading, writing = self.store.tokenizer(self.input_field), self.store.tokenizer(self.output_field)
         is_prompt = not isinstance(model, EncoderDecoder)
-        ends = 2  # positions for the start and for one word at least
+        ends = 2  # positions for the start token and at least one word
         longest = longest_source(options, model.options, taken=ends)
 
         def encode(number: int, line: str, given: str) -> tuple[Tokens, Tokens]:
             beside = _cut(writing.encode(given.strip()), longest, f"{what} {number}", warn)
-            taken = ends + len(beside) if is_prompt else 0  # a prompt and what follows it share the positions
+            taken = ends + len(beside) if is_prompt else 0  # a prompt and its continuation share the positions
             room = longest_source(options, model.options, taken) - added
             tokens = _cut(reading.encode(line.strip()), room, f"line {number}", warn, keep_end=is_prompt)
             return self.source(tokens, to) if tokens else [], beside
@@ -149,12 +153,12 @@ class GeneratingTask(Task):
         ]
 
     def choose_samples(self, split: str, count: int) -> Iterator[tuple[Tokens, Tokens, Tokens]]:
-        """A few of a split: what the model reads, the source that is shown, and what should come out."""
+        """Some examples of a split: the model's input, the source to show, and the reference."""
         raise NotImplementedError
 
 
 def _in_step(lines: Iterable[str], others: str | Iterable[str], what: str) -> Iterator[tuple[str, str]]:
-    """Each line with its own, and both have to end together; or all with the same."""
+    """Each line with its own text of `others`, of which there must be as many; or every line with the same text."""
     if isinstance(others, str):
         yield from ((line, others) for line in lines)
         return

@@ -1,13 +1,12 @@
-"""Language modelling: the next word, in blocks of running text, scored by perplexity.
+"""Language modelling: predict the next token in blocks of running text, evaluated by perplexity.
 
-Training cuts the stream of documents into blocks. Evaluation repeats some context before each block, so that every
-token is scored once and hardly any without history.
+Training cuts the concatenated documents into blocks. Evaluation can prepend context to each block, so that every token
+is scored once and nearly all of them with a history.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -19,29 +18,29 @@ from lamina.data.blocks import Blocks
 from lamina.data.examples import Examples
 from lamina.data.noise import drop_words
 from lamina.data.packed import Integers
-from lamina.data.tokenizer import EOS, PAD, UNK
+from lamina.data.tokenizer import EOS, UNK
 from lamina.generate.options import GenerateOptions
-from lamina.model.options import ModelOptions
 from lamina.tasks.base import MAX_TOKENS, Inputs, tensor_of
 from lamina.tasks.generating import GeneratingOptions, GeneratingTask, Tokens
-from lamina.tasks.metrics.perplexity import perplexity
+from lamina.tasks.metrics import perplexity
 from lamina.tasks.sequence_to_sequence import loss_metrics
 
-SHOWN = 64  # tokens of a document in a sample: the prompt, and what follows it
+SHOWN = 64  # tokens of a document in a sample: the prompt and its continuation
 
 
 class LanguageModelling(GeneratingTask):
     class Options(GeneratingOptions):
         generation: GenerateOptions = GenerateOptions(method="sample", max_length=100)
-        """How `lamina generate` goes on from a prompt, below."""
+        """How `lamina generate` continues a prompt."""
         block_length: int = Field(512, ge=1)
-        """Tokens in a block."""
+        """The number of tokens in a block."""
         context: int = Field(0, ge=0)
-        """Tokens of each evaluation block that repeat what came before and are not scored again."""
+        """In evaluation, the number of tokens at the start of each block that repeat the previous block and are not
+        scored again."""
         across_documents: bool = True
-        """Let a block run on from one document into the next."""
+        """Whether a block may contain the end of one document and the beginning of the next."""
         word_dropout: float = Field(0.0, ge=0, lt=1)
-        """The probability that an input word is replaced by the unknown word in training."""
+        """The probability that an input token is replaced by <unk> in training."""
 
         @model_validator(mode="after")
         def _context_fits(self) -> LanguageModelling.Options:
@@ -53,14 +52,11 @@ class LanguageModelling(GeneratingTask):
     embedded = "embedded-text"
     fields = ("text",)
     predicted = input_field = output_field = "text"
-    start = EOS  # what ends one document is what the next one starts from
+    start = EOS  # the token that ends one document begins the next
+    model_kind = "decoder"
     metric = "perplexity"
     higher_is_better = False
     options: Options
-
-    def model_options(self, chosen: Mapping[str, Any]) -> ModelOptions:
-        decided = {"kind": "decoder", "head": "words", "padding_index": PAD, "vocab_size": len(self.store.tokenizer())}
-        return ModelOptions.read({**chosen, **decided}, where="model")
 
     def examples(self, split: str, *, training: bool = False) -> Blocks:
         return Blocks(
@@ -96,7 +92,7 @@ class LanguageModelling(GeneratingTask):
         return loss_metrics(losses) | {"perplexity per word": per_word}
 
     def choose_samples(self, split: str, count: int) -> Iterator[tuple[Tokens, Tokens, Tokens]]:
-        """How documents begin, and how they go on."""
+        """The first half of a document's beginning as the prompt, and the second as its reference."""
         documents = self.store[split]
         long_enough = np.flatnonzero(documents.lengths("text") > 1)
         places = np.linspace(0, len(long_enough) - 1, count if len(long_enough) else 0).astype(int)
@@ -106,6 +102,7 @@ class LanguageModelling(GeneratingTask):
             yield beginning, beginning, rest
 
     def count_words(self, split: str) -> int:
-        """Words between white space, and one end per document: what perplexities per word are averaged over."""
+        """The number of words between white space, plus one end per document: what perplexity per word averages
+        over."""
         documents = self.store[split]
         return documents.record.fields["text"].words + len(documents)

@@ -1,12 +1,9 @@
-"""Masked language modelling (BERT's pre-training): hidden words from both sides, scored by the validation loss.
+"""Masked language modelling (BERT's pre-training), evaluated by the negative log-likelihood of the chosen tokens.
 
-<cls> w₁ … wₙ <sep>          15 % of the words hidden: 80 % masked, 10 % any word, 10 % as they are
+<cls> w₁ … wₙ <sep>          15 % of the tokens are predicted: 80 % of them masked, 10 % random, 10 % unchanged
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 from pydantic import Field
@@ -18,25 +15,26 @@ from lamina.data.examples import Examples
 from lamina.data.noise import Masking
 from lamina.data.packed import Integers, append, prepend
 from lamina.data.store import Store
-from lamina.data.tokenizer import CLS, EOS, MASK, PAD, SEP
-from lamina.model.options import ModelOptions
+from lamina.data.tokenizer import CLS, EOS, MASK, SEP
 from lamina.tasks.base import MAX_TOKENS, Inputs, Task, TaskOptions, tensor_of
 from lamina.tasks.sequence_to_sequence import loss_metrics
 
-VALIDATION_SEED = 0  # the same words are hidden in every evaluation
+VALIDATION_SEED = 0  # every evaluation masks the same tokens
 
 
 class MaskedLanguageModelling(Task):
     class Options(TaskOptions):
         block_length: int = Field(128, ge=1)
-        """Words in a block, without its ends."""
+        """The number of tokens in a block, without <cls> and <sep>."""
         masked: float = Field(0.15, gt=0, lt=1)
-        """The share of words that are hidden."""
+        """The share of tokens that are predicted."""
 
     name = "masked-language-modelling"
     embedded = "embedded-text"
     fields = ("text",)
     predicted = "text"
+    model_kind = "encoder"
+    head = "masked-words"
     metric = "nll"
     higher_is_better = False
     options: Options
@@ -44,10 +42,6 @@ class MaskedLanguageModelling(Task):
     def __init__(self, store: Store, options: Options) -> None:
         super().__init__(store, options)
         self._specials = tuple(range(len(store.tokenizer().specials)))
-
-    def model_options(self, chosen: Mapping[str, Any]) -> ModelOptions:
-        decided = {"kind": "encoder", "head": "masked-words", "padding_index": PAD}
-        return ModelOptions.read({**chosen, **decided, "vocab_size": len(self.store.tokenizer())}, where="model")
 
     def examples(self, split: str, *, training: bool = False) -> Blocks:
         return Blocks(self.store[split], length=self.options.block_length, boundary=EOS)

@@ -1,7 +1,7 @@
-"""One model for many language pairs, in both directions: a tag before the source asks for the target language.
+"""Translation between many language pairs by one model; a tag before the source names the target language.
 
-The store holds one set per pair, `train/de-en`; every pair is used forwards and backwards. Small pairs are drawn more
-often than their size would have it, in proportion to n^(1/T).
+The store holds one set per pair, `train/de-en`; every pair is used in both directions. With temperature T, a direction
+of n examples is sampled in proportion to n^(1/T), so that small pairs are seen more often than by their size.
 
     source   <2en> w₁ … wₙ <eos>
 """
@@ -26,7 +26,7 @@ from lamina.data.tokenizer import EOS
 from lamina.errors import UserError, unknown
 from lamina.model.encoder_decoder import EncoderDecoder
 from lamina.tasks.base import MAX_TOKENS
-from lamina.tasks.metrics.translation import Bleu, bleu, signatures
+from lamina.tasks.metrics import Bleu, bleu, signatures
 from lamina.tasks.sequence_to_sequence import SequenceOptions, SequenceToSequence, loss_metrics
 
 
@@ -35,10 +35,11 @@ class MultilingualTranslation(SequenceToSequence):
         bleu: Bleu = "bleu"
         """`bleu` for plain text, `bleu-tok` where the text is tokenised and lower-cased already."""
         temperature: float = Field(5.0, gt=0)
-        """1 draws every example equally often, higher values favour small language pairs."""
+        """The sampling temperature: 1 samples every example equally often, higher values favour small language
+        pairs."""
         centre: str | None = None
-        """The language whose directions are averaged apart: EX out of it, XE into it. By default the one that is in
-        every pair."""
+        """The language whose directions are averaged separately: EX out of it, XE into it. The default is the language
+        that is in every pair."""
 
     name = "multilingual-translation"
     embedded = "embedded-multilingual"
@@ -95,7 +96,7 @@ class MultilingualTranslation(SequenceToSequence):
         return append(join(batch["tag"], batch["source"]), EOS)
 
     def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
-        """BLEU of every direction, and the means out of the centre (EX), into it (XE) and of all (the metric)."""
+        """BLEU of every direction, and its means over those out of the centre (EX), into it (XE), and all (`bleu`)."""
         assert isinstance(model, EncoderDecoder)
         hypotheses, references = self.generate(model, split, max_tokens)
         scores: dict[str, float] = {}
@@ -117,7 +118,7 @@ class MultilingualTranslation(SequenceToSequence):
 
 @dataclass(frozen=True)
 class Direction:
-    """A pair of languages in one direction; the field `tag` asks for the target language."""
+    """The examples of a language pair in one direction; the field `tag` names the target language."""
 
     split: Split
     source: str

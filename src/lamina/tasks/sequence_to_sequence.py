@@ -1,4 +1,4 @@
-"""What translation and summarisation share: pairs of sequences for an encoder–decoder.
+"""The base class of translation and summarisation: pairs of sequences for an encoder–decoder.
 
 source   w₁ … wₙ <eos>
 target   <bos> v₁ … vₘ          labels   v₁ … vₘ <eos>
@@ -18,20 +18,20 @@ from lamina.data.examples import Examples, example_sizes
 from lamina.data.noise import drop_words
 from lamina.data.order import OrderOptions
 from lamina.data.packed import Integers, PackedField, append, prepend
-from lamina.data.tokenizer import BOS, EOS, PAD, UNK
+from lamina.data.tokenizer import BOS, EOS, UNK
 from lamina.generate.search import generate
 from lamina.model.encoder_decoder import EncoderDecoder
 from lamina.model.options import ModelOptions
 from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, tensor_of
 from lamina.tasks.generating import GeneratingOptions, GeneratingTask, Tokens
-from lamina.tasks.metrics.perplexity import perplexity
+from lamina.tasks.metrics import perplexity
 
 
 class SequenceOptions(GeneratingOptions):
     label_smoothing: float = Field(0.1, ge=0, lt=1)
-    """The share of each target that is spread evenly over the vocabulary."""
+    """The probability mass of each label that is spread evenly over the vocabulary."""
     word_dropout: float = Field(0.0, ge=0, lt=1)
-    """The probability that a word, source or target, is replaced by the unknown word in training."""
+    """The probability that a source or target token is replaced by <unk> in training."""
 
 
 class SequenceToSequence(GeneratingTask):
@@ -39,22 +39,27 @@ class SequenceToSequence(GeneratingTask):
     predicted = output_field = "target"
     input_field = "source"
     start = BOS
+    model_kind = "encoder-decoder"
     higher_is_better = True
     options: SequenceOptions
 
     def model_options(self, chosen: Mapping[str, Any]) -> ModelOptions:
+        return super().model_options(chosen if self._joint else {"shared_embeddings": "decoder", **chosen})
+
+    def vocabulary_options(self) -> dict[str, Any]:
         source, target = (len(self.store.tokenizer(field)) for field in self.fields)
-        shared = self.store.manifest.tokenizers["source"] == self.store.manifest.tokenizers["target"]
-        decided = {"kind": "encoder-decoder", "head": "words", "padding_index": PAD}
-        if shared:
-            return ModelOptions.read({**chosen, **decided, "vocab_size": source}, where="model")
-        separate = {"shared_embeddings": "decoder", **chosen, **decided, "vocab_size": (source, target)}
-        return ModelOptions.read(separate, where="model")
+        return {"vocab_size": source if self._joint else (source, target)}
+
+    @property
+    def _joint(self) -> bool:
+        """Whether source and target share a tokenizer."""
+        return self.store.manifest.tokenizers["source"] == self.store.manifest.tokenizers["target"]
 
     def sizes(self, examples: Examples) -> Integers:
         return example_sizes(examples, self.fields, added=1)
 
     def source_of(self, batch: Batch) -> PackedField:
+        """The encoder's input."""
         return append(batch["source"], EOS)
 
     def inputs(self, batch: Batch, *, seed: int | None = None) -> Inputs:
@@ -87,7 +92,7 @@ class SequenceToSequence(GeneratingTask):
         return [*super().source(tokens, to), EOS]
 
     def generate(self, model: EncoderDecoder, split: str, max_tokens: int) -> tuple[list[str], list[str]]:
-        """What the model makes of every source, and what it should be, in the order of the split."""
+        """The model's output for every source, and the references, in the order of the split."""
         tokenizer, count = self.store.tokenizer("target"), len(self.examples(split))
         sources: list[list[int]] = [[]] * count
         references = [""] * count
@@ -105,7 +110,7 @@ class SequenceToSequence(GeneratingTask):
         return loss_metrics(self.total_losses(model, split, max_tokens)) | self.score(hypotheses, references)
 
     def choose_samples(self, split: str, count: int) -> Iterator[tuple[Tokens, Tokens, Tokens]]:
-        """From the shortest to the longest."""
+        """Examples evenly spaced from the shortest to the longest."""
         batches = self.batches(split, OrderOptions(max_tokens=1, shuffle=False, oversize="alone"))
         last = len(batches.plan.epoch(0)) - 1
         for index in np.linspace(0, last, count).astype(int).tolist():
@@ -113,12 +118,12 @@ class SequenceToSequence(GeneratingTask):
             yield self.source_of(batch).ids.tolist(), batch["source"].ids.tolist(), batch["target"].ids.tolist()
 
     def score(self, hypotheses: list[str], references: list[str]) -> dict[str, float]:
-        """The task's own metrics."""
+        """The metrics that compare generated text with references."""
         raise NotImplementedError
 
 
 def loss_metrics(losses: Losses) -> dict[str, float]:
-    """Loss as trained, negative log-likelihood in nats, perplexity per token."""
+    """The loss as trained, the negative log-likelihood in nats, and the perplexity, per token."""
     nll = losses.nll.item()
     return {
         "loss": losses.smoothed.item() / max(1, losses.count),

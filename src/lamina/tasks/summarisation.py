@@ -1,16 +1,16 @@
-"""Headlines from paragraphs, scored by ROUGE F1."""
+"""Summarisation, such as a headline for a paragraph, evaluated by ROUGE F1."""
 
 from __future__ import annotations
 
 from lamina.generate.options import GenerateOptions
-from lamina.tasks.metrics.summary import rouge
+from lamina.tasks.metrics import rouge
 from lamina.tasks.sequence_to_sequence import SequenceOptions, SequenceToSequence
 
 
 class Summarisation(SequenceToSequence):
     class Options(SequenceOptions):
         generation: GenerateOptions = GenerateOptions(length_factor=1.0)
-        """How evaluation and `lamina generate` search, below."""
+        """How evaluation and `lamina generate` search."""
 
     name = "summarisation"
     embedded = "embedded-headlines"

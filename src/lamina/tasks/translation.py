@@ -1,8 +1,8 @@
-"""Translation from one language to another, scored by BLEU and chrF."""
+"""Translation from one language into another, evaluated by BLEU and chrF."""
 
 from __future__ import annotations
 
-from lamina.tasks.metrics.translation import Bleu, bleu, chrf, signatures
+from lamina.tasks.metrics import Bleu, bleu, chrf, signatures
 from lamina.tasks.sequence_to_sequence import SequenceOptions, SequenceToSequence
 
 

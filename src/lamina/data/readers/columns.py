@@ -1,11 +1,11 @@
-"""From named or numbered columns to fields: shared by every reader of records (TSV, JSONL, GLUE, hub)."""
+"""Fields from named or numbered columns: shared by the readers of records (TSV, JSONL, GLUE, hub)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lamina.data.readers.example import EMPTY, Example, Notes, is_blank
+from lamina.data.readers.base import EMPTY, Example, Notes, is_blank
 from lamina.data.text_files import check_text
 from lamina.errors import UserError, nearest
 
@@ -14,11 +14,12 @@ LABEL = "label"
 
 @dataclass(frozen=True)
 class Labels:
-    """The label set; a label's id is its place in it."""
+    """The label set; a label's id is its position in it."""
 
     names: tuple[str, ...]
 
     def identify(self, value: object, where: str) -> int:
+        """The id of a label."""
         if not self.names:
             raise UserError(f"{where}: a label, but no label set; name it, for example labels = ['no', 'yes'].")
         name = str(value)
@@ -32,7 +33,7 @@ class Labels:
 def make_example(
     values: Mapping[str, object], labels: Labels, file: str, line: int, notes: Notes, names: Mapping[str, object]
 ) -> Example | None:
-    """Check one record's values by field; a record with a blank text is noted and dropped whole."""
+    """The example of a record with checked values; None, with a note, if one of its texts is blank."""
     where = f"{file}, line {line}"
     fields: dict[str, str | int] = {}
     for field, value in values.items():
@@ -48,8 +49,15 @@ def make_example(
     return Example(fields, file, line)
 
 
+def keys_of(format: str, columns: Mapping[str, int | str]) -> dict[str, str]:
+    """The keys of records that have names, not numbers, for their columns."""
+    if not columns:
+        raise UserError(f"format = {format!r} needs columns, for example columns = {{source = 'de', target = 'en'}}.")
+    return {field: str(key) for field, key in columns.items()}
+
+
 def missing_column(where: str, column: object, present: Sequence[str]) -> UserError:
-    """The same complaint for every format."""
+    """The error for a column that a record does not have."""
     guess = nearest(str(column), present)
     hint = f" Did you mean {guess!r}?" if guess else ""
     return UserError(f"{where}: no column {column!r}; there are {list(present)}.{hint}")

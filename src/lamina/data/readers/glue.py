@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lamina.data.readers.base import Example, Notes, Reader, Request
 from lamina.data.readers.columns import LABEL, Labels
-from lamina.data.readers.example import Example, Notes
 from lamina.data.readers.tsv import TsvFiles
 from lamina.data.text_files import read_lines
 from lamina.errors import UserError
@@ -17,11 +17,16 @@ _LABEL_SETS = {"Quality": ("0", "1"), "label": ("entailment", "not_entailment")}
 
 
 @dataclass(frozen=True)
-class GlueFiles:
+class GlueFiles(Reader):
     """Pairs `first`, `second` and, where the file has it, `label`; `labels` replaces the task's own set."""
 
+    format = "glue"
     files: tuple[str, ...]
     labels: Labels
+
+    @classmethod
+    def open(cls, request: Request) -> GlueFiles:
+        return cls(request.sources, Labels(request.labels))
 
     def check(self) -> None:
         for file in self.files:

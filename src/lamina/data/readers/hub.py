@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub, streamed. Needs the extra `hub`; the network is used because this was asked for.
+"""Data sets of the Hugging Face hub, streamed. Needs the extra `hub`, and the network: `format = "hub"` asks for it.
 
 A set is written `id`, `id:configuration` or `id:configuration:split`; the split defaults to the one being prepared.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from lamina.data.readers.columns import Labels, make_example
-from lamina.data.readers.example import Example, Notes
+from lamina.data.readers.base import Example, Notes, Reader, Request
+from lamina.data.readers.columns import Labels, keys_of, make_example
 from lamina.data.readers.jsonl import look_up
 from lamina.errors import UserError
 
@@ -31,20 +31,20 @@ class HubSet(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HubSets:
+class HubSets(Reader):
     """Sets on the hub; `columns` maps each field to its column, nested ones as `translation.de`."""
 
+    format = "hub"
+    reads_files = False
     sets: tuple[HubSet, ...]
     columns: Mapping[str, str]
     labels: Labels
+    files: tuple[str, ...] = field(default=(), init=False)
 
     @classmethod
-    def parse(cls, words: tuple[str, ...], split: str, columns: Mapping[str, str], labels: Labels) -> HubSets:
-        return cls(tuple(_parse(word, _HUB_SPLITS[split]) for word in words), columns, labels)
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        return ()
+    def open(cls, request: Request) -> HubSets:
+        sets = tuple(_parse(name, _HUB_SPLITS[request.split]) for name in request.sources)
+        return cls(sets, keys_of(cls.format, request.columns), Labels(request.labels))
 
     def check(self) -> None:
         _import_extra("datasets")
@@ -58,7 +58,7 @@ class HubSets:
                     yield example
 
     def revisions(self) -> dict[str, str]:
-        """The commit of each set on the hub: what stands for a file's checksum."""
+        """The commit of each set on the hub."""
         api = _import_extra("huggingface_hub").HfApi()
         revisions = {}
         for chosen in self.sets:
@@ -67,10 +67,10 @@ class HubSets:
         return revisions
 
 
-def _parse(word: str, split: str) -> HubSet:
-    parts = word.split(":")
+def _parse(name: str, split: str) -> HubSet:
+    parts = name.split(":")
     if not parts[0] or len(parts) > 3:
-        raise UserError(f"hub set {word!r}: write id, id:configuration or id:configuration:split.")
+        raise UserError(f"hub set {name!r}: write id, id:configuration or id:configuration:split.")
     configuration = parts[1] if len(parts) > 1 and parts[1] else None
     return HubSet(parts[0], configuration, parts[2] if len(parts) == 3 else split)
 

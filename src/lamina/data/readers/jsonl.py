@@ -6,23 +6,24 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lamina.data.readers.columns import Labels, make_example, missing_column
-from lamina.data.readers.example import EMPTY, Example, Notes, is_blank
+from lamina.data.readers.base import EMPTY, Example, Notes, Reader, Request, is_blank
+from lamina.data.readers.columns import Labels, keys_of, make_example, missing_column
 from lamina.data.text_files import read_lines
 from lamina.errors import UserError
 
 
 @dataclass(frozen=True)
-class JsonlFiles:
+class JsonlFiles(Reader):
     """Files of JSON objects; `columns` maps each field to its key."""
 
+    format = "jsonl"
     files: tuple[str, ...]
     columns: Mapping[str, str]
     labels: Labels
 
-    def check(self) -> None:
-        for file in self.files:
-            next(read_lines(file))
+    @classmethod
+    def open(cls, request: Request) -> JsonlFiles:
+        return cls(request.sources, keys_of(cls.format, request.columns), Labels(request.labels))
 
     def read(self, notes: Notes) -> Iterator[Example]:
         for file in self.files:

@@ -1,8 +1,8 @@
-"""Sentences out of the mark-up in which IWSLT and WMT are handed out.
+"""Sentences from the mark-up in which IWSLT and WMT are distributed.
 
-Two kinds, told apart by name: `train.tags.*`, plain lines between a few one-line tags, of which titles and
-descriptions are sentences too; and `*.sgm`, `*.sgml`, `*.xml`, where a sentence is a `<seg>` on a line of its own.
-Empty sentences are yielded, since dropping one on one side only would shift every pair after it.
+There are two kinds, distinguished by file name: `train.tags.*`, plain lines between a few one-line tags, of which
+titles and descriptions are sentences too; and `*.sgm`, `*.sgml`, `*.xml`, where a sentence is a `<seg>` on a line of
+its own. Empty sentences are yielded, since dropping one on one side only would shift every pair after it.
 """
 
 from __future__ import annotations

@@ -7,21 +7,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from lamina.data.readers.example import EMPTY, Example, Notes, is_blank
+from lamina.data.readers.base import EMPTY, Example, Notes, Reader, Request, is_blank
 from lamina.data.readers.markup import is_markup, read_segments
 from lamina.data.text_files import count_lines, read_lines
 from lamina.errors import UserError
 
 
 @dataclass(frozen=True)
-class ParallelFiles:
+class ParallelFiles(Reader):
     """Couples of a source and a target file, read one couple after the other."""
 
-    couples: tuple[tuple[str, str], ...]
+    format = "parallel"
+    files: tuple[str, ...]
+
+    @classmethod
+    def open(cls, request: Request) -> ParallelFiles:
+        count = len(request.sources)
+        if count % 2:
+            raise UserError(f"{request.split}: parallel files come in couples, source then target; {count} given.")
+        return cls(request.sources)
 
     @property
-    def files(self) -> tuple[str, ...]:
-        return tuple(file for couple in self.couples for file in couple)
+    def couples(self) -> list[tuple[str, str]]:
+        return list(zip(self.files[::2], self.files[1::2], strict=True))
 
     def check(self) -> None:
         for source, target in self.couples:
@@ -59,5 +67,5 @@ def _count(path: str) -> int:
 def _unequal(source: str, source_count: int, target: str, target_count: int) -> UserError:
     return UserError(
         f"{source} has {source_count:,} lines but {target} has {target_count:,}: parallel files need the same number. "
-        f"Lines end at \\n only; find the first place where they part and mend it there."
+        f"Lines end at \\n only; find the first line that is not a translation of the other and correct it there."
     )

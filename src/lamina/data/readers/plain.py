@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
-from lamina.data.readers.example import EMPTY, Example, Notes, is_blank
+from lamina.data.readers.base import EMPTY, Example, Notes, Reader, Request, Unit, is_blank
 from lamina.data.text_files import LONGEST_LINE, read_lines
 from lamina.errors import UserError
 
-Unit = Literal["line", "paragraph"]
-
 
 @dataclass(frozen=True)
-class PlainFiles:
+class PlainFiles(Reader):
     """Text files, yielding the field `text`."""
 
+    format = "plain"
     files: tuple[str, ...]
     unit: Unit = "line"
 
-    def check(self) -> None:
-        for file in self.files:
-            next(read_lines(file))
+    @classmethod
+    def open(cls, request: Request) -> PlainFiles:
+        return cls(request.sources, request.unit)
 
     def read(self, notes: Notes) -> Iterator[Example]:
         for file in self.files:
@@ -38,7 +36,7 @@ def _read_by_line(file: str, notes: Notes) -> Iterator[Example]:
 
 
 def _read_by_paragraph(file: str, notes: Notes) -> Iterator[Example]:
-    """Blank lines separate and are no loss, so they are not counted as dropped; wrapped lines join with a space."""
+    """Blank lines separate paragraphs, so they are not counted as dropped; wrapped lines are joined by a space."""
     paragraph: list[str] = []
     start = size = 0
     for number, line in enumerate(read_lines(file, notes.repaired), start=1):

@@ -9,19 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from lamina.data.readers.base import EMPTY, Example, Notes, Reader, Request, is_blank
 from lamina.data.readers.columns import Labels, make_example, missing_column
-from lamina.data.readers.example import EMPTY, Example, Notes, is_blank
 from lamina.data.text_files import read_lines
 from lamina.errors import UserError
 
 
 @dataclass(frozen=True)
-class TsvFiles:
+class TsvFiles(Reader):
     """Files of rows; `columns` maps each field to the number or the name of its column."""
 
+    format = "tsv"
     files: tuple[str, ...]
     columns: Mapping[str, int | str]
     labels: Labels
+
+    @classmethod
+    def open(cls, request: Request) -> TsvFiles:
+        return cls(request.sources, request.columns or {"source": 1, "target": 2}, Labels(request.labels))
 
     def check(self) -> None:
         kinds = {type(column) for column in self.columns.values()}
@@ -59,7 +64,7 @@ class TsvFiles:
         return any(isinstance(column, str) for column in self.columns.values())
 
     def _places(self, file: str, first: list[str]) -> dict[str, int]:
-        """Where in a row each field is, from the first line of the file."""
+        """The position of each field in a row, from the first line of the file."""
         present = first if self._has_header else [str(number) for number in range(1, len(first) + 1)]
         for column in self.columns.values():
             if str(column) not in present:

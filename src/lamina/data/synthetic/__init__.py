@@ -1,9 +1,14 @@
 """Languages made for Lamina: text for every task, from a seed, without a file or a download.
 
 Four languages share one lexicon and differ in sounds, endings and order; `marn` and `tuvo` are source and target by
-default. All generators are lazy and give as many examples as asked for, always the same for the same arguments. What
-a language is does not depend on the seed, and a text belongs to one split only, whatever the seed.
+default. All generators are lazy and give as many examples as asked for, always the same for the same arguments. The
+languages do not depend on the seed, and a text belongs to one split only, whatever the seed.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from lamina.data.synthetic.entailments import entailment_pairs
 from lamina.data.synthetic.headlines import headline_pairs
@@ -14,11 +19,53 @@ from lamina.data.synthetic.splits import SPLITS
 from lamina.data.synthetic.translation import translation_pairs
 
 __all__ = [
+    "KINDS",
     "LANGUAGES",
     "SPLITS",
+    "Kind",
     "entailment_pairs",
     "headline_pairs",
     "paraphrase_pairs",
     "running_text",
     "translation_pairs",
 ]
+
+Values = tuple[str | int, ...]
+
+
+class Kind(NamedTuple):
+    """One kind of generated examples."""
+
+    fields: tuple[str, ...]
+    generate: Callable[[str, int, str | None], Iterable[Values]]
+    """From a split, a number of examples and a language (None for the default) to the values of the fields."""
+
+
+def _translations(short: bool) -> Callable[[str, int, str | None], Iterator[Values]]:
+    def generate(split: str, count: int, pair: str | None) -> Iterator[Values]:
+        source, _, target = (pair or "marn-tuvo").partition("-")
+        return translation_pairs(split, count, source=source, target=target, short=short)
+
+    return generate
+
+
+def _in_language(generator: Callable[..., Iterable[Any]]) -> Callable[[str, int, str | None], Iterable[Any]]:
+    def generate(split: str, count: int, language: str | None) -> Iterable[Any]:
+        return generator(split, count, language=language) if language else generator(split, count)
+
+    return generate
+
+
+def _texts(*arguments: Any, **options: Any) -> Iterator[Values]:
+    return ((text,) for text in running_text(*arguments, **options))
+
+
+KINDS = {
+    "translation": Kind(("source", "target"), _translations(short=False)),
+    "short-translation": Kind(("source", "target"), _translations(short=True)),
+    "headlines": Kind(("source", "target"), _in_language(headline_pairs)),
+    "text": Kind(("text",), _in_language(_texts)),
+    "paraphrases": Kind(("first", "second", "label"), _in_language(paraphrase_pairs)),
+    "entailments": Kind(("first", "second", "label"), _in_language(entailment_pairs)),
+}
+"""The kinds by name. The file of a task that needs another kind of examples adds it here."""

@@ -1,0 +1,101 @@
+"""The base class of readers, the examples that they yield, and the notes they take of lines that yielded none.
+
+To add a reader, see CONTRIBUTING: it is one new file in this folder.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple, Self
+
+from lamina.data.text_files import read_lines
+
+EMPTY = "empty"
+
+Unit = Literal["line", "paragraph"]
+
+
+class Example(NamedTuple):
+    """One example and where it was read, so that later errors can name file and line."""
+
+    fields: dict[str, str | int]
+    file: str
+    line: int
+
+
+class Notes:
+    """Counts of repaired and dropped examples, and the line numbers of those dropped (eight bytes each)."""
+
+    def __init__(self) -> None:
+        self.repaired: Counter[str] = Counter()
+        self._dropped: dict[str, dict[str, array[int]]] = {}
+
+    def drop(self, reason: str, file: str, line: int) -> None:
+        """Record that the example at `line` was dropped."""
+        self._dropped.setdefault(reason, {}).setdefault(file, array("q")).append(line)
+
+    def dropped(self) -> dict[str, int]:
+        """The number of dropped examples, by reason."""
+        return {reason: sum(map(len, files.values())) for reason, files in self._dropped.items()}
+
+    def dropped_lines(self) -> dict[str, dict[str, list[int]]]:
+        """The line numbers that were dropped, by reason and file."""
+        return {reason: {file: list(lines) for file, lines in files.items()} for reason, files in self._dropped.items()}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked to read for one split; a reader uses the part that concerns its format."""
+
+    sources: tuple[str, ...]
+    """Files, or names of sets for formats that read no files."""
+    split: str
+    columns: Mapping[str, int | str]
+    """The column or key of each field."""
+    labels: tuple[str, ...] = ()
+    """The label set; a label's id is its position."""
+    unit: Unit = "line"
+
+
+class Reader:
+    """Reads the examples of one format. A subclass is found by its file: `tsv.py` reads the format `tsv`."""
+
+    format: ClassVar[str]
+    reads_files: ClassVar[bool] = True
+    """Whether `train`, `valid` and `test` name files; otherwise they name sets in a notation of the reader's."""
+    keeps_empty: ClassVar[bool] = False
+    """Whether an example without tokens is kept in the store rather than dropped."""
+
+    files: tuple[str, ...]
+    """The files read, in order; empty for formats that read none."""
+
+    @classmethod
+    def open(cls, request: Request) -> Self:
+        """The reader for a request; nothing is read yet."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raise before any work what can be known early: missing files, unequal line counts, missing columns."""
+        for file in self.files:
+            next(read_lines(file))
+
+    def read(self, notes: Notes) -> Iterator[Example]:
+        """The examples, one at a time."""
+        raise NotImplementedError
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The label set that the format itself defines; empty if it defines none."""
+        return ()
+
+    def revisions(self) -> dict[str, str]:
+        """The version of each set that is not a file, in place of a file's hash."""
+        return {}
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text is empty or white space only."""
+    return not text or text.isspace()

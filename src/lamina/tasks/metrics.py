@@ -1,0 +1,78 @@
+"""The metrics of the papers, one function each, computed by the libraries that the papers use.
+
+BLEU and chrF come from sacreBLEU, with the signature that makes a score comparable; ROUGE from `rouge-score`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Labels = NDArray[np.int64]
+Bleu = Literal["bleu", "bleu-tok"]
+"""`bleu` tokenises plain text by 13a and keeps case. `bleu-tok` adds no tokenisation, for text that is tokenised
+already, as in the papers' IWSLT results."""
+ROUGE = ("rouge1", "rouge2", "rougeL")
+
+
+def perplexity(total_nll: float, count: int) -> float:
+    """The exponential of the mean negative log-likelihood, per token or per word; capped where it would overflow."""
+    return math.exp(min(700.0, total_nll / count)) if count else math.inf
+
+
+def accuracy(predicted: Labels, correct: Labels) -> float:
+    """The share of correct labels, in percent."""
+    return 100 * float((predicted == correct).mean()) if len(correct) else 0.0
+
+
+def f1(predicted: Labels, correct: Labels, positive: int = 1) -> float:
+    """The harmonic mean of precision and recall of one label, in percent; 0 where it never occurs."""
+    hits = int(((predicted == positive) & (correct == positive)).sum())
+    guessed, present = int((predicted == positive).sum()), int((correct == positive).sum())
+    return 200 * hits / (guessed + present) if guessed + present else 0.0
+
+
+def rouge(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    """ROUGE-1, ROUGE-2 and ROUGE-L: F1 with stemming, mean over examples, in percent."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    scorer = RougeScorer(ROUGE, use_stemmer=True)
+    scores = [scorer.score(reference, text) for text, reference in zip(hypotheses, references, strict=True)]
+    return {kind: 100 * sum(score[kind].fmeasure for score in scores) / max(1, len(scores)) for kind in ROUGE}
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score of sacreBLEU, in percent, and the signature that says how it was computed."""
+
+    value: float
+    signature: str
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str], kind: Bleu = "bleu") -> Score:
+    """Corpus BLEU."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    # force: sacreBLEU warns when text looks tokenised, which is what bleu-tok is for.
+    metric = BLEU(tokenize="13a" if kind == "bleu" else "none", force=kind == "bleu-tok")
+    score = metric.corpus_score(list(hypotheses), [list(references)])
+    return Score(score.score, str(metric.get_signature()))
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Corpus chrF2."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    metric = CHRF()
+    score = metric.corpus_score(list(hypotheses), [list(references)])
+    return Score(score.score, str(metric.get_signature()))
+
+
+def signatures(kind: Bleu) -> dict[str, str]:
+    """The signatures of BLEU and chrF, as sacreBLEU writes them."""
+    return {"bleu": bleu(["a"], ["a"], kind).signature, "chrf": chrf(["a"], ["a"]).signature}

@@ -1,1 +1,0 @@
-"""The metrics of the papers, computed by the libraries that the field trusts."""
