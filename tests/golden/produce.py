@@ -20,12 +20,13 @@ from torch import Tensor, nn
 
 import lamina
 from golden import outputs
-from lamina import Transformer, diagnosis, residual
+from lamina import Transformer, residual
 from lamina import training as training_package
 from lamina.data.order import BatchPlan, OrderOptions
 from lamina.data.prepare import prepare
 from lamina.data.sources import find_source, source_options
 from lamina.data.store import Store
+from lamina.diagnosis import measures
 from lamina.model.initialisation import Initialisation
 from lamina.model.presets import preset
 from lamina.run_folder.folder import RunFolder
@@ -90,7 +91,7 @@ def rows() -> dict[str, Row]:
 
 def versions() -> dict[str, dict[str, int]]:
     """The present result versions that each row depends on."""
-    present = {SHARED: training_package.RESULT_VERSION, MEASURES: diagnosis.RESULT_VERSION}
+    present = {SHARED: training_package.RESULT_VERSION, MEASURES: measures.RESULT_VERSION}
     present |= {f"scheme {scheme.name}": scheme.result_version for scheme in residual.schemes()}
     present |= {f"task {name}": TASKS[name].result_version for name in TASKS}
     return {name: {component: present[component] for component in row.depends} for name, row in rows().items()}

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "lamina"
 NAMES = re.compile(
     r"config\.toml|status\.json|metrics\.jsonl|samples\.(txt|jsonl)|manifest\.json|^checkpoints$|step-\*|step-\{"
     r"|(model|optimiser|random)\.safetensors|(optimiser|counters)\.json|(start|training|failure|observations)\.json"
-    r"|fingerprint\.json|cost\.json|diagnosed\.txt|log\.txt|wandb-id|\.former|\.replaced|^\.lock$"
+    r"|fingerprint\.json|cost\.json|diagnosed\.json|log\.txt|wandb-id|\.former|\.replaced|^\.lock$"
 )
 STORES = {"data/manifest.py"}
 """The manifest of a store is the store's own file, which a run folder holds a copy of."""

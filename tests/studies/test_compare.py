@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from lamina import residual
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.diagnosis.results import Diagnosis
@@ -60,7 +61,9 @@ def stamps_of(runs: Iterable[Path], *names: str) -> list[int]:
 
 
 @pytest.mark.slow
-def test_trained_once_then_used_again_and_moved_aside_when_outdated(config: Path, tmp_path: Path) -> None:
+def test_trained_once_then_used_again_and_moved_aside_when_outdated(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     cells, folder = make_cells(config, [], ["post-ln", "b2t"]), tmp_path / "[/runs]"  # a name that rich would choke on
     paths = compare(cells, folder, TWO)
     assert list(paths) == ["post-ln-1-seed1", "b2t-1-seed1"]
@@ -73,28 +76,37 @@ def test_trained_once_then_used_again_and_moved_aside_when_outdated(config: Path
     assert seconds > 0
     assert memory > 50 * 2**20
 
-    stamps = stamps_of(paths.values(), "status.json", "diagnosed.txt")
+    stamps = stamps_of(paths.values(), "status.json", "diagnosed.json")
     compare(cells, folder, TWO)
-    assert stamps == stamps_of(paths.values(), "status.json", "diagnosed.txt")
+    assert stamps == stamps_of(paths.values(), "status.json", "diagnosed.json")
 
+    capsys.readouterr()
     compare(make_cells(config, ["schedule.learning_rate=2e-3"], ["b2t"]), folder, TWO)
+    assert "b2t-1-seed1 is trained again (schedule.learning_rate: 0.001 -> 0.002)" in capsys.readouterr().err
     former = folder / "b2t-1-seed1.former1"
     assert losses(former) == first["b2t-1-seed1"]
     assert losses(paths["b2t-1-seed1"])[1:] != first["b2t-1-seed1"][1:]
 
+    monkeypatch.setattr(residual.find("b2t"), "result_version", 2)
+    stamps = stamps_of([paths["post-ln-1-seed1"]], "status.json")
+    compare(cells, folder, TWO)
+    assert "result version of scheme b2t: 1 -> 2" in capsys.readouterr().err
+    assert (folder / "b2t-1-seed1.former2").is_dir()
+    assert stamps_of([paths["post-ln-1-seed1"]], "status.json") == stamps
+
 
 @pytest.mark.slow
 def test_a_diagnosis_cut_short_or_outdated_is_made_again_and_the_run_is_not(config: Path, tmp_path: Path) -> None:
-    strict = ["diagnose.verdicts.vanishing_warning=1e6", "diagnose.verdicts.vanishing_failure=1e6"]
+    strict = ["diagnose.thresholds.vanishing.warning=1e6", "diagnose.thresholds.vanishing.failure=1e6"]
     (run,) = compare(make_cells(config, [], ["b2t"], ["2"]), tmp_path / "runs", TWO).values()
     trained, start = stamps_of([run], "status.json", "metrics.jsonl"), run / "diagnosis/start.json"
-    assert not any(each.severity == "failure" for each in Diagnosis.read(start).verdicts)
+    assert not any(each.severity == "failure" for each in Diagnosis.read(start).findings)
     start.unlink()
-    (run / "diagnosed.txt").unlink()  # as a kill leaves it
+    (run / "diagnosed.json").unlink()  # as a kill leaves it
     compare(make_cells(config, [], ["b2t"], ["2"]), tmp_path / "runs", TWO)
     assert start.is_file()
     compare(make_cells(config, strict, ["b2t"], ["2"]), tmp_path / "runs", TWO)
-    assert any(each.severity == "failure" for each in Diagnosis.read(start).verdicts)
+    assert any(each.severity == "failure" for each in Diagnosis.read(start).findings)
     assert stamps_of([run], "status.json", "metrics.jsonl") == trained
 
 

@@ -39,7 +39,7 @@ def test_it_is_done_when_it_is_diagnosed_as_it_would_be_now(run: Path, monkeypat
     assert not is_done(run, RunConfig()), "killed before its diagnosis"
     worker._work(run, 1)
     assert is_done(run, RunConfig()), "a model that cannot be measured is not measured again and again"
-    other = RunConfig.read({"diagnose": {"verdicts": {"vanishing_failure": 0.5}}}, where="test")
+    other = RunConfig.read({"diagnose": {"thresholds": {"vanishing": {"failure": 0.5}}}}, where="test")
     assert not is_done(run, other)
     with RunFolder(run).claim() as folder:
         folder.set_status("stopped", 3)

@@ -14,7 +14,7 @@
         observations.json         the watch's observations, from which a resumed run goes on
         failure.json              step, batch and module of the first value that was not finite
       tensorboard/, wandb-id.txt  of the trackers
-      fingerprint.json, diagnosed.txt, cost.json, log.txt   of a comparison
+      fingerprint.json, diagnosed.json, cost.json, log.txt   of a comparison
       .lock                       held by the process that writes
 
 No other package spells these names. Reading a run folder changes nothing in it; a process that writes claims it first.
@@ -86,7 +86,7 @@ class RunFolder:
         self.tensorboard = self.path / "tensorboard"
         self.wandb_id = self.path / "wandb-id.txt"
         self.fingerprint = self.path / "fingerprint.json"
-        self.diagnosed = self.path / "diagnosed.txt"
+        self.diagnosed = self.path / "diagnosed.json"
         self.log = self.path / "log.txt"
         self._cost = self.path / "cost.json"
         self.status_file = self.path / "status.json"

@@ -36,14 +36,14 @@ def record_start(folder: RunFolder, config: RunConfig, store: Store) -> None:
 def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, store: Store) -> None:
     """A run of which one part was trained otherwise than the next would be a result of nothing."""
     before, after = (result_values(each.resolved(), Affects.RESULTS) for each in (former, config))
-    if listing := _listing(_differences(before, after)):
+    if listing := _listing(differences(before, after)):
         raise UserError(
             f"{folder.path}: this run was started with another config:{listing}\n"
             "Use another folder, undo the change, or go on all the same with --force"
         )
     kept = kept_store(folder.path)
     if kept is not None and kept.manifest.dump() != store.manifest.dump():
-        listing = _listing(_differences(_describe(kept.manifest), _describe(store.manifest)))
+        listing = _listing(differences(_describe(kept.manifest), _describe(store.manifest)))
         raise UserError(
             f"{folder.path}: the data is not what this run was started with: {store.folder} was prepared anew, from "
             f"other sources or settings:{listing}\nUse another folder, or go on all the same with --force"
@@ -58,11 +58,12 @@ def _describe(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> Differences:
+def differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> Differences:
+    """The keys of two nested tables whose values differ; None stands for a missing one."""
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
         if isinstance(old, dict) and isinstance(new, dict):
-            yield from _differences(old, new, f"{prefix}{key}.")
+            yield from differences(old, new, f"{prefix}{key}.")
         elif old != new:
             yield f"{prefix}{key}", old, new
 

@@ -1,16 +1,15 @@
 """The same model and data under several schemes, depths and seeds, trained side by side.
 
     runs/<name>/
-      b2t-12-seed1/       a run folder each, with the fingerprint of what it depends on
+      b2t-12-seed1/       a run folder each, with a record of what its results depend on
       post-ln-12-seed1/   …
 
-Killed, it goes on where it was. A finished run is used again while its fingerprint is the same, and diagnosed again if
-only that of its diagnoses is not; one that has become outdated is moved aside, never deleted.
+Killed, it goes on where it was. A finished run is reused while nothing that its results depend on has changed (see
+`reuse`), and diagnosed again if only what its diagnoses depend on has; an outdated one is moved aside, never deleted.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -31,7 +30,7 @@ from lamina.run_folder.folder import RunFolder
 from lamina.runs.runs import open_store, plan_run
 from lamina.studies.cells import Cell
 from lamina.studies.engines.local import Job, run_jobs
-from lamina.studies.reuse import fingerprint
+from lamina.studies.reuse import Fingerprint
 from lamina.studies.worker import command, is_done
 from lamina.tasks import build_task
 
@@ -109,18 +108,17 @@ def _try_out(cell: Cell, folder: Path) -> Store:
 
 
 def _refresh(cell: Cell, store: Store, folder: Path, console: Console) -> None:
-    """Keep a run whose fingerprint is the same; move another aside. What changes no result may be another now."""
+    """Move a run aside whose results would be others now, and write down what they depend on."""
     run = RunFolder(folder / cell.name)
-    now = fingerprint(cell.config, store)
+    now = Fingerprint.of(cell.config, store)
     if run.status() is not None:
-        before = json.loads(run.fingerprint.read_bytes()) if run.fingerprint.is_file() else {}
-        changed = [name for name in now if before.get(name) != now[name]]
-        if changed:
+        changes = now.changes_since(Fingerprint.load(run.fingerprint))
+        if changes:
             aside = run.move_aside()
-            console.print(f"{cell.name}: its {' and '.join(changed)} changed; trained anew, the former run is {aside}")
+            console.print(f"{cell.name} is trained again ({'; '.join(changes)}); the former run is now {aside}")
     run.path.mkdir(parents=True, exist_ok=True)
     write_file(run.config, to_toml(cell.config).encode())
-    write_file(run.fingerprint, json.dumps(now, indent=1).encode())
+    now.save(run.fingerprint)
 
 
 def _explain(broken: Sequence[str], paths: dict[str, Path]) -> str:

@@ -1,87 +1,93 @@
-"""What the result of a run depends on: its config, its data, and the code that was at work.
+"""When a finished run can be reused: while its resolved config, its data and the result versions of its code are equal.
 
-A finished run is used again as long as these are the same. Its diagnoses depend on code of their own: where only that
-has changed, they are made again and the run is not.
+Result versions are small integers declared at the code they belong to: one for what all runs share
+(`lamina.training.RESULT_VERSION`), one per scheme and one per task (`result_version`). Whoever changes results raises
+one, see CONTRIBUTING; an edit that changes no result trains nothing again. Diagnoses also depend on the version of the
+measures (`lamina.diagnosis.measures.RESULT_VERSION`), on the thresholds and on how many seeds and batches are measured:
+where only these have changed, a run is diagnosed again and not trained again.
+
+The version of torch is not part of it. Releases of torch compute the same up to rounding, as processors do; where one
+does not, the golden values that guard the result versions differ under it, and a version is raised.
 """
 
 from __future__ import annotations
 
-import ast
-import hashlib
-import inspect
 import json
-import sys
-from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any, Self
 
-import torch
+from pydantic import ValidationError
 
-from lamina import residual
+from lamina import residual, training
 from lamina.data.manifest import FILE as MANIFEST
 from lamina.data.store import Store
+from lamina.diagnosis import measures
+from lamina.files.atomic import write_file
 from lamina.files.hashes import hash_file
-from lamina.options import Affects, result_values
-from lamina.residual.base import Residual
+from lamina.options import Affects, Options, result_values
+from lamina.runs.changes import differences
+from lamina.runs.diagnose import Extent
+from lamina.tasks import TASKS
 from lamina.training.config import RunConfig
 
-ROOMS = ("residual", "model", "data", "generate", "tasks", "run_folder", "training", "runs")
-TRAINING = ("options.py", "config.py", *(f"{room}/**/*.py" for room in ROOMS))
-DIAGNOSING = ("diagnosis/**/*.py", "runs/diagnose.py", "studies/worker.py")
+
+class Fingerprint(Options):
+    """What the results of a run depend on."""
+
+    config: dict[str, Any]
+    """Every value that affects results, with the preset's in place of its name."""
+    data: str
+    """The hash of the store's manifest, which holds the hashes of all its files."""
+    versions: dict[str, int]
+    """The result versions, by component: `shared path`, `scheme b2t`, `task translation`."""
+
+    @classmethod
+    def of(cls, config: RunConfig, store: Store) -> Self:
+        """Of a run that would be trained now."""
+        return cls(
+            config=result_values(config.resolved(), Affects.RESULTS, Affects.LENGTH, Affects.ROUNDING),
+            data=hash_file(store.folder / MANIFEST),
+            versions=result_versions(config),
+        )
+
+    @classmethod
+    def load(cls, file: Path) -> Self | None:
+        """The one that was written when a run was trained; None if there is none, or none of this form."""
+        try:
+            return cls.model_validate_json(file.read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def save(self, file: Path) -> None:
+        write_file(file, self.model_dump_json(indent=1).encode())
+
+    def changes_since(self, before: Fingerprint | None) -> list[str]:
+        """What differs from a former one: `schedule.learning_rate: 0.001 -> 0.002`; empty if the run can be reused."""
+        if before is None:
+            return ["it is not recorded what the former run depends on"]
+        found = [f"{key}: {old} -> {new}" for key, old, new in differences(before.config, self.config)]
+        found += [f"data: {before.data[:12]} -> {self.data[:12]}"] if before.data != self.data else []
+        return found + [
+            f"result version of {component}: {old} -> {new}"
+            for component, old, new in differences(before.versions, self.versions)
+            if old is not None and new is not None  # else the config has named another scheme or task already
+        ]
 
 
-def fingerprint(config: RunConfig, store: Store) -> dict[str, str]:
-    """Of the training: one hash each, so that a difference can be named."""
-    settings = result_values(config, Affects.RESULTS, Affects.LENGTH, Affects.ROUNDING)
+def result_versions(config: RunConfig) -> dict[str, int]:
+    """The result versions of the code that trains a config."""
+    given = config.chosen_model().get("residual", residual.DEFAULT)
+    schemes = [residual.find(name) for name in ([given] if isinstance(given, str) else given)]
     return {
-        "config": _hash(json.dumps(settings, sort_keys=True)),
-        "data": hash_file(store.folder / MANIFEST),
-        "code": _hash(*_hashes(code_files(config)), torch.__version__),
+        "shared path": training.RESULT_VERSION,
+        **{f"scheme {scheme.name}": scheme.result_version for scheme in schemes},
+        f"task {config.task}": TASKS[config.task].result_version,
     }
 
 
-def diagnosis_fingerprint(config: RunConfig) -> str:
-    """Of what its diagnoses depend on besides."""
-    return _hash(*_hashes(_sources(DIAGNOSING)), config.diagnose.thresholds.model_dump_json())
-
-
-def code_files(config: RunConfig) -> set[Path]:
-    """The source of every room that training goes through, without the schemes that this run does not use."""
-    schemes = {Path(inspect.getfile(scheme)) for scheme in residual.schemes()}
-    return _sources(TRAINING) - _sources(DIAGNOSING) - schemes | _used_schemes(config)
-
-
-def _used_schemes(config: RunConfig) -> set[Path]:
-    """The files of the config's schemes, and of those they inherit or import something from."""
-    given = config.chosen_model().get("residual", residual.DEFAULT)
-    used = [residual.find(name) for name in ([given] if isinstance(given, str) else given)]
-    known = {scheme.__module__ for scheme in residual.schemes()}
-    new = {base.__module__ for scheme in used for base in scheme.__mro__ if issubclass(base, Residual)}
-    found = set[str]()
-    while new:
-        found |= new
-        new = {name for module in new for name in _imports(module)} & known - found
-    return {Path(inspect.getfile(sys.modules[module])) for module in found}
-
-
-def _imports(module: str) -> set[str]:
-    """The names of all modules that it may import; `from a import b` is both a and a.b."""
-    found = set[str]()
-    for node in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names = {each.name for each in node.names}
-            origin = getattr(node, "module", None)
-            found |= names if origin is None else {origin, *(f"{origin}.{name}" for name in names)}
-    return found
-
-
-def _sources(patterns: Iterable[str]) -> set[Path]:
-    root = Path(__file__).parents[1]
-    return {path for pattern in patterns for path in root.glob(pattern)}
-
-
-def _hashes(files: Iterable[Path]) -> list[str]:
-    return [f"{path.name} {hash_file(path)}" for path in sorted(files)]
-
-
-def _hash(*texts: str) -> str:
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+def diagnosis_fingerprint(config: RunConfig, extent: Extent) -> str:
+    """What the diagnoses of a run depend on besides, as JSON."""
+    thresholds = config.diagnose.thresholds.model_dump(mode="json")
+    version = measures.RESULT_VERSION
+    return json.dumps({"version": version, "thresholds": thresholds, "extent": asdict(extent)}, indent=1)

@@ -22,9 +22,8 @@ from lamina.errors import UserError
 from lamina.files.atomic import write_file
 
 if TYPE_CHECKING:
+    from lamina.runs.diagnose import Extent
     from lamina.training.config import RunConfig
-
-SEEDS, BATCHES = 2, 4  # of a diagnosis
 
 
 def main() -> None:
@@ -50,7 +49,7 @@ def is_done(run: Path, config: RunConfig) -> bool:
     from lamina.studies.reuse import diagnosis_fingerprint
 
     file = RunFolder(run).diagnosed
-    return _has_ended(run) and file.is_file() and file.read_text() == diagnosis_fingerprint(config)
+    return _has_ended(run) and file.is_file() and file.read_text() == diagnosis_fingerprint(config, _extent())
 
 
 def _has_ended(run: Path) -> bool:
@@ -75,7 +74,7 @@ def _work(run: Path, threads: int) -> None:
 
     torch.set_num_threads(threads)
     config = read_config(run, [])
-    diagnosing = diagnosis_fingerprint(config)  # of the code as it is now, before hours of training
+    diagnosing = diagnosis_fingerprint(config, _extent())  # of the code as it is now, before hours of training
     if not _has_ended(run):
         began = time.perf_counter()
         try:
@@ -90,12 +89,18 @@ def _work(run: Path, threads: int) -> None:
 
 def _diagnose(run: Path) -> None:
     """A model that cannot be measured, for its weights are not finite any more, is no reason to break off."""
-    from lamina.runs.diagnose import Extent, diagnose_run_or_config
+    from lamina.runs.diagnose import diagnose_run_or_config
 
     try:
-        list(diagnose_run_or_config(run, [], Extent(seeds=SEEDS, batches=BATCHES, checkpoint="latest", depths=False)))
+        list(diagnose_run_or_config(run, [], _extent()))
     except UserError as error:
         print(f"no diagnosis: {error}", file=sys.stderr)
+
+
+def _extent() -> Extent:
+    from lamina.runs.diagnose import Extent
+
+    return Extent(seeds=2, batches=4, checkpoint="latest", depths=False)
 
 
 def _add_cost(run: Path, seconds: float) -> None:

@@ -14,7 +14,11 @@ from lamina.registry import Registry
 MEASURES = Registry[Measure](__name__, Measure, kind="measure", group="lamina.measures", attribute="key")  # type: ignore[type-abstract]
 
 RESULT_VERSION = 1
-"""Raised whenever a change alters the values of a measure: diagnoses of finished runs are then made again."""
+"""The result version of all measures and checks.
+
+Raise it when one is added, or gives other numbers for the same model. Runs that were diagnosed by another version are
+diagnosed again; they are not trained again.
+"""
 
 
 def all_measures() -> list[Measure]:
