@@ -1,4 +1,4 @@
-"""The reports as a browser shows them: nothing leaves the page, nothing complains, every picture is to be seen."""
+"""The reports in a browser: no requests, no errors, every picture visible."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from matplotlib import image
 
 from lamina.report.pages.comparison import save_comparison
-from lamina.report.pages.diagnosis import save
+from lamina.report.pages.diagnosis import save_diagnoses
 from support.chromium import Browser
 from support.made_diagnoses import hostile, make
-from support.made_stories import SENTENCES, STORIES
+from support.made_run_results import CONCLUSIONS, RUNS
 
 pytestmark = pytest.mark.browser
 REAL = ("diagnosed", "watched", "compared")
@@ -37,10 +37,10 @@ PICTURES = "[...document.querySelectorAll('svg[role=img]')].map(each => each.get
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("reports")
-    save([make("post-ln")], made / "one.html")
-    save([make(scheme) for scheme in ("post-ln", "pre-ln", "b2t", "resi-dual")], made / "several.html")
-    save([make("pre-ln"), hostile()], made / "hostile.html")
-    save_comparison(STORIES, made / "comparison.html", SENTENCES)
+    save_diagnoses([make("post-ln")], made / "one.html")
+    save_diagnoses([make(scheme) for scheme in ("post-ln", "pre-ln", "b2t", "resi-dual")], made / "several.html")
+    save_diagnoses([make("pre-ln"), hostile()], made / "hostile.html")
+    save_comparison(RUNS, made / "comparison.html", CONCLUSIONS)
     make_real(made)
     return made
 

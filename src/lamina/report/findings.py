@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lamina.diagnosis.checks import CHECKS
 from lamina.diagnosis.results import Diagnosis, Finding, Severity
 from lamina.formatting import count, printable
 from lamina.report.labels import RemedyText, check_name, conditions, distinct_names, remedy_text
@@ -65,10 +66,16 @@ class NamedDiagnosis:
 
     @property
     def not_checked(self) -> list[NotChecked]:
+        """Checks that could not be made, by reason."""
+        missing = {each.key: each.reason for each in self.diagnosis.not_measured}
         reasons: dict[str, dict[str, None]] = {}
         for finding in self.diagnosis.findings:
             if finding.severity == "not measured":
-                reasons.setdefault(finding.sentence, {})[check_name(finding.check)] = None
+                reads = CHECKS[finding.check].reads if finding.check in CHECKS else ()
+                # Checks that read different measures which are missing for one reason are named together.
+                is_missing = bool(reads) and all(key in missing for key in reads)
+                reason = missing[reads[0]] if is_missing else finding.sentence
+                reasons.setdefault(reason, {})[check_name(finding.check)] = None
         return [NotChecked(tuple(checks), reason) for reason, checks in reasons.items()]
 
     @property
@@ -116,8 +123,9 @@ def shown_findings(diagnosis: Diagnosis, of: str = "") -> list[ShownFinding]:
 def overview(
     findings: Mapping[str, Sequence[Finding]], caption: str = "The worst finding of each check"
 ) -> Table | None:
-    """A row for each model, a column for each check, and in it the worst severity."""
-    checks = list(dict.fromkeys(finding.check for each in findings.values() for finding in each))
+    """A row for each model, a column for each check that was made of any, and in it the worst severity."""
+    every = [finding for each in findings.values() for finding in each]
+    checks = list(dict.fromkeys(finding.check for finding in every if finding.severity != "not measured"))
     if not checks:
         return None
     rows = tuple((name, *(_worst(each, check) for check in checks)) for name, each in findings.items())
@@ -126,4 +134,4 @@ def overview(
 
 def _worst(findings: Sequence[Finding], check: str) -> str:
     found = {finding.severity for finding in findings if finding.check == check}
-    return next((f"{sign} {severity}" for severity, sign in SIGNS.items() if severity in found), "")
+    return next((f"{sign}\N{NO-BREAK SPACE}{severity}" for severity, sign in SIGNS.items() if severity in found), "")

@@ -65,9 +65,10 @@ def prediction_name(prediction: Series, of: str = "") -> str:
 
 
 def fact_name(fact: Fact) -> str:
-    """`decoder outer first/last`, `noise R² of n`, `encoder slope at the start`."""
+    """`decoder outer first/last`, `noise R² of n`, `encoder slope, at the start`."""
     place = name_of(fact, [field for field in FIELDS if field != "stage"])
-    return " ".join(filter(None, (place, fact.name, _field_text(fact, "stage"))))
+    name = f"{place} {fact.name}" if place else fact.name
+    return name if fact.stage is None else f"{name}, {fact.stage}"
 
 
 def check_name(key: str) -> str:

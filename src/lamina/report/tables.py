@@ -52,14 +52,14 @@ def map_table(title: str, grid: Grid) -> Table:
     return Table(title, (corner, *(str(column + grid.first_column) for column in columns)), body, remark)
 
 
-def fact_table(measurements: Mapping[str, Measurement]) -> Table | None:
-    """A row for each fact, a column for each model."""
+def fact_table(measurements: Mapping[str, Measurement], *, alone: bool) -> Table | None:
+    """A row for each fact, a column for each model; `alone` says that the page has only one."""
     by_model = [{fact.identity: fact for fact in each.facts} for each in measurements.values()]
     facts = {identity: fact for each in by_model for identity, fact in each.items()}
     if not facts:
         return None
     rows = tuple((fact_name(facts[identity]), *(_cell(each.get(identity)) for each in by_model)) for identity in facts)
-    return Table("Single numbers", ("", *measurements) if len(measurements) > 1 else ("", "value"), rows)
+    return Table("Single numbers", ("", "value") if alone else ("", *measurements), rows)
 
 
 def _cell(fact: Fact | None) -> str:

@@ -33,7 +33,7 @@ def draw_maps(grids: Sequence[tuple[str, Grid]], prefix: str) -> list[Markup]:
             axes.set_yticks(*_ticks(values.shape[0], grid.first_row))
             axes.spines[:].set_visible(False)
             pictures.append(inline(figure, f"{prefix}-{at}", describe(title, values)))
-        figure, axes = canvas(WIDTH, 0.4, left=0.1, below=0.24)
+        figure, axes = canvas(WIDTH, 0.4, left=0.25, below=0.24, right=0.25)
         bar = figure.colorbar(ScalarMappable(norm, COLOURS), cax=axes, orientation="horizontal")
         bar.outline.set_visible(False)
         bar.set_ticks([low, (low + high) / 2, high], labels=[short(each, 2) for each in (low, (low + high) / 2, high)])
@@ -70,6 +70,7 @@ def describe(title: str, values: np.ndarray) -> str:
 
 
 def _ticks(length: int, first: int) -> tuple[list[int], list[str]]:
-    """About six positions, evenly spaced, with the first and the last, and their numbers."""
-    places = sorted({round(place) for place in np.linspace(0, length - 1, min(length, 6))}) if length else []
+    """At most eight positions, evenly spaced, with the first and the last, and their numbers."""
+    number = length if length <= 8 else 6
+    places = sorted({round(place) for place in np.linspace(0, length - 1, number)}) if length else []
     return places, [str(place + first) for place in places]

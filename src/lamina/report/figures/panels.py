@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lamina.diagnosis.results import Location, Measurement, Series, Stage
-from lamina.report.figures.style import NEUTRAL, LineStyle, model_styles, part_styles
+from lamina.report.figures.style import NEUTRAL, LineStyle, part_styles
 from lamina.report.labels import FIELDS, FIRST_STREAM, OTHER_MODULES, field_value, name_of, prediction_name
 
 MOST_PARTS = 8
@@ -25,10 +25,10 @@ Part = tuple[Location, str, Stage | None]
 
 @dataclass(frozen=True)
 class MeasuredModel:
-    """A model and one measurement of it."""
+    """A model with its style on a page, and one measurement of it."""
 
     name: str
-    schemes: tuple[str, ...]
+    style: LineStyle
     measurement: Measurement
 
 
@@ -49,15 +49,15 @@ class Panel:
     curves: tuple[Curve, ...]
 
 
-def choose_panels(models: Sequence[MeasuredModel]) -> list[Panel]:
-    """The panels of one measure, for one model or for several."""
+def choose_panels(models: Sequence[MeasuredModel], *, titled: bool = False) -> list[Panel]:
+    """The panels of one measure, for one model or for several; `titled` says that titles name a single model too."""
     every = [series for model in models for series in _measured(model.measurement)]
-    parts = dict.fromkeys(_part(series) for series in every)
-    styles = model_styles([model.schemes for model in models])
+    parts: dict[Part, Series] = {}
+    for series in every:
+        parts.setdefault(_part(series), series)
     if len(models) == 1 or len(parts) > MOST_PARTS:
-        return _panels_by_model(models, styles, every)
-    first_of = {part: next(series for series in every if _part(series) == part) for part in parts}
-    return [_panel_of_part(series, list(zip(models, styles, strict=True))) for series in first_of.values()]
+        return _panels_by_model(models, every, titled or len(models) > 1)
+    return [_panel_of_part(series, models) for series in parts.values()]
 
 
 def _measured(measurement: Measurement) -> Sequence[Series]:
@@ -69,29 +69,29 @@ def _part(series: Series) -> Part:
     return series.location, series.quantity, series.stage
 
 
-def _panel_of_part(part: Series, models: Sequence[tuple[MeasuredModel, LineStyle]]) -> Panel:
+def _panel_of_part(part: Series, models: Sequence[MeasuredModel]) -> Panel:
     """One part of all models, each in its style."""
     curves = [
-        Curve(model.name, series, style)
-        for model, style in models
+        Curve(model.name, series, model.style)
+        for model in models
         for series in model.measurement.measured
         if _part(series) == _part(part)
     ]
     return Panel(name_of(part), (*curves, *_predictions_of_part(part, models)))
 
 
-def _predictions_of_part(part: Series, models: Sequence[tuple[MeasuredModel, LineStyle]]) -> list[Curve]:
+def _predictions_of_part(part: Series, models: Sequence[MeasuredModel]) -> list[Curve]:
     """The predictions for one part, in the style of their model; one that several models share is drawn once."""
-    owners: dict[Series, list[tuple[MeasuredModel, LineStyle]]] = {}
-    for model, style in models:
+    owners: dict[Series, list[MeasuredModel]] = {}
+    for model in models:
         for prediction in model.measurement.predicted:
             if _concerns(prediction, part, model.measurement):
-                owners.setdefault(prediction, []).append((model, style))
+                owners.setdefault(prediction, []).append(model)
     curves = []
     for prediction, those in owners.items():
         shared_by_all = len(those) == len(models)
-        of = "" if shared_by_all else " and ".join(model.name for model, _ in those)
-        style = NEUTRAL if shared_by_all or len(those) > 1 else those[0][1]
+        of = "" if shared_by_all else " and ".join(model.name for model in those)
+        style = NEUTRAL if shared_by_all or len(those) > 1 else those[0].style
         curves.append(Curve(prediction_name(prediction, of), prediction, style.of_prediction))
     return curves
 
@@ -132,16 +132,14 @@ class _Layout:
         return [field for field in FIELDS if field not in self.lines]
 
 
-def _panels_by_model(
-    models: Sequence[MeasuredModel], styles: Sequence[LineStyle], every: Sequence[Series]
-) -> list[Panel]:
+def _panels_by_model(models: Sequence[MeasuredModel], every: Sequence[Series], titled: bool) -> list[Panel]:
     layout = _layout(every)
-    alone = len(models) == 1
     panels = []
-    for model, style in zip(models, styles, strict=True):
-        by_kind = _styles_by_kind(layout.kinds, style, alone)
+    for model in models:
+        by_kind = _styles_by_kind(layout, model.style, alone=len(models) == 1)
         for title, curves in _curves_of_model(model, layout, by_kind):
-            panels.append(Panel(title if alone and title else ", ".join(filter(None, (model.name, title))), curves))
+            name = model.name if titled or not title else ""
+            panels.append(Panel(", ".join(filter(None, (name, title))), curves))
     return panels
 
 
@@ -158,15 +156,18 @@ def _values(series: Series, fields: Sequence[str]) -> tuple[Any, ...]:
     return tuple(field_value(series, field) for field in fields)
 
 
-def _styles_by_kind(kinds: Sequence[tuple[Any, ...]], own: LineStyle, alone: bool) -> dict[tuple[Any, ...], LineStyle]:
-    """The same style for the same kind of line in all panels.
+def _styles_by_kind(layout: _Layout, own: LineStyle, alone: bool) -> dict[tuple[Any, ...], LineStyle]:
+    """The same style for the same kind of line in all panels; kinds of one matrix have one colour.
 
     The only kind has the model's style, and so has, of a single model, the kind without any field set.
     """
+    kinds = layout.kinds
     main = kinds[0] if len(kinds) == 1 else next((each for each in kinds if alone and not any(each)), None)
     others = [kind for kind in kinds if kind != main]
     without = () if main is None else (own.colour,)
-    styles = dict(zip(others, part_styles(len(others), without), strict=True))
+    matrix = layout.lines.index("matrix") if "matrix" in layout.lines else None
+    parts = [kind if matrix is None else kind[matrix] or kind for kind in others]
+    styles = dict(zip(others, part_styles(parts, without), strict=True))
     return styles if main is None else styles | {main: own}
 
 
@@ -179,7 +180,7 @@ def _curves_of_model(
     for series in _measured(measurement):
         groups.setdefault(_values(series, layout.panels), []).append(series)
     unnamed = FIRST_STREAM if "stream" in layout.lines else model.name
-    for those in groups.values():
+    for those in sorted(groups.values(), key=lambda those: those[0].location.stack is None):
         curves = [
             Curve(name_of(each, layout.lines) or unnamed, each, styles[_values(each, layout.lines)])
             for each in those
@@ -191,5 +192,7 @@ def _curves_of_model(
                 style = NEUTRAL if line is None else styles[_values(line, layout.lines)]
                 of = "" if line is None else name_of(line, layout.lines)
                 curves.append(Curve(prediction_name(prediction, of), prediction, style.of_prediction))
-        outside = those[0].location.stack is None and any(stack for stack, *_ in groups)
-        yield OTHER_MODULES if outside else name_of(those[0], layout.titles), tuple(curves)
+        title = name_of(those[0], layout.titles)
+        if not title and any(stack for stack, *_ in groups):
+            title = OTHER_MODULES if len(those) > 1 else name_of(those[0], layout.lines)
+        yield title, tuple(curves)

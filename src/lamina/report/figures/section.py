@@ -13,6 +13,7 @@ from lamina.diagnosis.results import Axes, Description, Grid, Measurement
 from lamina.report.figures.curves import describe_unplotted, draw_legend_key, draw_panels
 from lamina.report.figures.maps import draw_maps
 from lamina.report.figures.panels import MeasuredModel, Panel, choose_panels
+from lamina.report.figures.style import model_styles
 from lamina.report.labels import name_of
 from lamina.report.tables import Table, fact_table, map_table, panel_table
 
@@ -92,30 +93,31 @@ def figure_sections(
     and steps, have a section each.
     """
     shown: dict[tuple[str, Axes], list[MeasuredModel]] = {}
-    for name, schemes, measurements in models:
+    styles = model_styles([schemes for _, schemes, _ in models])
+    for (name, _, measurements), style in zip(models, styles, strict=True):
         for each in measurements:
-            shown.setdefault((each.key, each.about.axes), []).append(MeasuredModel(name, schemes, each))
+            shown.setdefault((each.key, each.about.axes), []).append(MeasuredModel(name, style, each))
     sections: dict[str, FigureSection] = {}
     for (key, _), those in shown.items():
         place = f"{anchor}{anchor_of(key)}"
         place = place if place not in sections else f"{place}-{len(sections)}"
-        sections[place] = _section(place, those)
+        sections[place] = _section(place, those, alone=len(models) == 1)
     return list(sections.values())
 
 
-def _section(anchor: str, models: Sequence[MeasuredModel]) -> FigureSection:
+def _section(anchor: str, models: Sequence[MeasuredModel], alone: bool) -> FigureSection:
+    """The section of some models; `alone` says that the page has only one."""
     return FigureSection(
         anchor,
         models[0].measurement.about,
-        choose_panels(models),
-        _maps(models),
-        fact_table({model.name: model.measurement for model in models}),
+        choose_panels(models, titled=not alone),
+        _maps(models, alone),
+        fact_table({model.name: model.measurement for model in models}, alone=alone),
     )
 
 
-def _maps(models: Sequence[MeasuredModel]) -> dict[str, list[TitledGrid]]:
+def _maps(models: Sequence[MeasuredModel], alone: bool) -> dict[str, list[TitledGrid]]:
     """Of several models, the maps of one part side by side; of one model, all its maps."""
-    alone = len(models) == 1
     found: dict[str, list[TitledGrid]] = {}
     for model in models:
         for grid in model.measurement.grids:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from lamina import residual
@@ -61,7 +61,18 @@ def model_styles(models: Sequence[Sequence[str]]) -> list[LineStyle]:
     return chosen
 
 
-def part_styles(number: int, without: Collection[str] = ()) -> list[LineStyle]:
-    """Styles for the lines of one model, by position; colours `without` are left out."""
+def part_styles(parts: Sequence[Hashable], without: Collection[str] = ()) -> list[LineStyle]:
+    """Styles for the lines of one model: equal parts have one colour, and other markers and dashes.
+
+    The colours `without` are left out.
+    """
     free = [colour for colour in COLOURS if colour not in without]
-    return [LineStyle(free[at % len(free)], marker=MARKERS[at // len(free) % len(MARKERS)]) for at in range(number)]
+    places = {part: at for at, part in enumerate(dict.fromkeys(parts))}
+    seen: Counter[Hashable] = Counter()
+    styles = []
+    for part in parts:
+        repeat, again = seen[part], places[part] // len(free)
+        linestyle = "-" if repeat == 0 else DASHES[repeat % len(DASHES)]
+        styles.append(LineStyle(free[places[part] % len(free)], linestyle, MARKERS[(again + repeat) % len(MARKERS)]))
+        seen[part] += 1
+    return styles

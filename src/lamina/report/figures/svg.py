@@ -64,7 +64,9 @@ def drawing(**changes: Any) -> Iterator[None]:
         yield
 
 
-def canvas(width: float, height: float, left: float = 0.0, below: float = 0.0) -> tuple[Figure, Axes]:
+def canvas(
+    width: float, height: float, left: float = 0.0, below: float = 0.0, right: float | None = None
+) -> tuple[Figure, Axes]:
     """A figure with one set of axes and a transparent background; sizes in inches.
 
     Margins are fixed, so that the axes of pictures next to each other are aligned.
@@ -73,7 +75,8 @@ def canvas(width: float, height: float, left: float = 0.0, below: float = 0.0) -
 
     figure = Figure(figsize=(width, height), frameon=False)
     edge = 0.08 if left or below else 0.0
-    axes = figure.add_axes((left / width, below / height, 1 - (left + edge) / width, 1 - (below + edge) / height))
+    right = edge if right is None else right
+    axes = figure.add_axes((left / width, below / height, 1 - (left + right) / width, 1 - (below + edge) / height))
     axes.patch.set_visible(False)
     return figure, axes
 

@@ -22,8 +22,9 @@ def show_diagnoses(diagnoses: Sequence[Diagnosis], file: Path) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for model in name_diagnoses(diagnoses):
         _show(console, model)
-    seconds = duration(sum(each.seconds for each in diagnoses))
-    console.print(f"Took {seconds}. Figures and all numbers: [bold]{escape(str(file))}[/]")
+    seconds = sum(each.seconds for each in diagnoses)
+    took = f"Took {duration(seconds)}. " if seconds else ""
+    console.print(f"{took}Figures and all numbers: [bold]{escape(str(file))}[/]")
 
 
 def _show(console: Console, model: NamedDiagnosis) -> None:
@@ -61,7 +62,7 @@ def _table(measurements: Sequence[Measurement]) -> Table:
     for measurement in measurements:
         for number, series in enumerate(_main_lines(measurement)):
             name = "" if number else check_name(measurement.key)
-            table.add_row(escape(name), escape(name_of(series)), short(series.y[0]), short(series.y[-1]))
+            table.add_row(escape(name), escape(name_of(series) or "model"), short(series.y[0]), short(series.y[-1]))
     return table
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lamina.report.terminal import board as module
-from lamina.report.terminal.board import Board, draw
+from lamina.report.terminal import progress_table as module
+from lamina.report.terminal.progress_table import ProgressTable, draw
 from lamina.run_folder.folder import RunFolder, State
 
 
@@ -35,17 +35,23 @@ def written(console: Console) -> str:
 
 
 def test_how_a_run_stands(runs: dict[str, tuple[Path, int]]) -> None:
-    board = Board(runs)
-    found = {name: board.glimpse(name, active=name == "b2t") for name in runs}
+    table = ProgressTable(runs)
+    found = {name: table.read(name, active=name == "b2t") for name in runs}
     assert {name: each.state for name, each in found.items()} == {
         "b2t": "running",
-        "killed": "waiting",  # nobody has it now
+        "killed": "waiting",  # no worker trains it now
         "pre-ln": "finished",
         "post-ln": "failed",
         "admin": "waiting",
     }
     here = found["b2t"]
-    assert (here.step, here.steps, here.loss, here.valid, here.speed) == (40, 100, 2.5, 2.25, 1234.0)
+    assert (here.step, here.steps, here.loss, here.validation_loss, here.tokens_per_second) == (
+        40,
+        100,
+        2.5,
+        2.25,
+        1234.0,
+    )
 
 
 def test_the_time_left_follows_from_the_steps_since_it_was_taken_up(
@@ -53,28 +59,28 @@ def test_the_time_left_follows_from_the_steps_since_it_was_taken_up(
 ) -> None:
     clock = [50.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
-    board = Board(runs)
-    board.glimpse("b2t", active=True)
+    table = ProgressTable(runs)
+    table.read("b2t", active=True)
     clock[0] += 30.0
     begin(runs["b2t"][0], "running", 60)
-    assert board.glimpse("b2t", active=True).left == 60.0  # 20 steps took 30 s, 40 are left
+    assert table.read("b2t", active=True).seconds_left == 60.0  # 20 steps took 30 s, 40 are left
 
 
 def test_the_table_has_a_row_for_every_run(runs: dict[str, tuple[Path, int]]) -> None:
-    board, console = Board(runs), Console(file=io.StringIO(), width=120)
-    console.print(draw({name: board.glimpse(name, active=name == "b2t") for name in runs}))
+    table, console = ProgressTable(runs), Console(file=io.StringIO(), width=120)
+    console.print(draw({name: table.read(name, active=name == "b2t") for name in runs}))
     rows = {line.split()[0]: line.split() for line in written(console).splitlines()}
     assert rows["b2t"][-5:] == ["40", "2.500", "2.250", "1,234", "running"]
     assert rows["post-ln"][-1] == "failed"
     assert rows["admin"][-2:] == ["0", "waiting"]
 
 
-def test_on_a_terminal_the_last_look_stays(runs: dict[str, tuple[Path, int]]) -> None:
+def test_on_a_terminal_the_last_table_stays(runs: dict[str, tuple[Path, int]]) -> None:
     console = Console(file=io.StringIO(), width=120, force_terminal=True)
-    with Board(runs, console).shown() as board:
-        board.look({"b2t"})
+    with ProgressTable(runs, console).shown() as table:
+        table.update({"b2t"})
         begin(runs["b2t"][0], "finished", 100)
-        board.look(set())
+        table.update(set())
     rows = [line for line in written(console).splitlines() if "━" in line]
     assert all(name in row for name, row in zip(runs, rows[-5:], strict=True))
     assert "finished" in rows[-5]
@@ -82,11 +88,11 @@ def test_on_a_terminal_the_last_look_stays(runs: dict[str, tuple[Path, int]]) ->
 
 def test_in_a_log_every_change_is_a_line(runs: dict[str, tuple[Path, int]]) -> None:
     console = Console(file=io.StringIO(), width=120)
-    with Board(runs, console).shown() as board:
+    with ProgressTable(runs, console).shown() as table:
         for _ in range(3):
-            board.look({"b2t"})
+            table.update({"b2t"})
         begin(runs["b2t"][0], "finished", 100)
-        board.look(set())
+        table.update(set())
     lines = written(console).splitlines()
     assert [line for line in lines if line.startswith("b2t")] == ["b2t: running, step 40", "b2t: finished, step 100"]
     assert lines.count("post-ln: failed, step 40") == 1

@@ -1,4 +1,4 @@
-"""The curves of a comparison as a picture that stands alone."""
+"""Curves as pictures: a file of its own, and descriptions in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from lamina.errors import UserError
 from lamina.report.pages.comparison import save_comparison
-from support.made_stories import STORIES
+from support.made_run_results import RUNS
 
 STARTS = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}
 
@@ -19,21 +19,21 @@ STARTS = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}
 def test_each_form_is_what_its_name_says_and_the_same_every_time(form: str, tmp_path: Path) -> None:
     once, again = tmp_path / f"once.{form}", tmp_path / "deep" / f"again.{form}"
     for file in (once, again):
-        save_comparison(STORIES, file)
+        save_comparison(RUNS, file)
     assert once.read_bytes().startswith(STARTS[form])
     assert once.read_bytes() == again.read_bytes()
 
 
-def test_it_has_a_panel_per_depth_and_one_legend(tmp_path: Path) -> None:
+def test_a_standalone_picture_has_a_panel_per_depth_and_one_legend(tmp_path: Path) -> None:
     file = tmp_path / "loss.svg"
-    save_comparison(STORIES, file)
+    save_comparison(RUNS, file)
     texts = [node.text for node in ElementTree.parse(file).iter() if node.tag.endswith("}text")]
     for once in ("6-6", "12-12", "post-ln", "pre-ln", "b2t"):
         assert texts.count(once) == 1
-    assert texts.count("training loss") == 2, "each panel names its axis"
+    assert texts.count("validation loss") == 2, "each panel names its axis"
 
 
 def test_runs_without_a_curve_have_no_picture(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="none of the runs has a curve"):
-        save_comparison([replace(run, curves={}) for run in STORIES], tmp_path / "loss.svg")
+    with pytest.raises(UserError, match="none of the runs has a loss curve"):
+        save_comparison([replace(run, training_loss=(), validation_loss=()) for run in RUNS], tmp_path / "loss.svg")
     assert not list(tmp_path.iterdir())

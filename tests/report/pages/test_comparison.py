@@ -8,25 +8,31 @@ from pathlib import Path
 
 import pytest
 
-from lamina.diagnosis.measures import gradient_by_layer
-from lamina.diagnosis.results import Diagnosis, Series
+from lamina.diagnosis.measures.gradient_by_layer import GradientByLayer
+from lamina.diagnosis.results import Diagnosis, Fact, Location, Series, Stage
 from lamina.errors import UserError
 from lamina.report.pages.comparison import comparison_page, save_comparison
+<<<<<<< HEAD:tests/report/test_comparison_page.py
 from lamina.report.run_results import RunStory
 from lamina.tasks.base import SampleOutput
 from support.made_diagnoses import HOSTILE
 from support.made_stories import SENTENCES, STORIES
+=======
+from lamina.report.run_results import ModelOutput, RunResult
+from support.made_diagnoses import HOSTILE, hostile
+from support.made_run_results import CONCLUSIONS, RUNS
+>>>>>>> typed:tests/report/pages/test_comparison.py
 
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return comparison_page(STORIES, "md", SENTENCES, "Demo")
+    return comparison_page(RUNS, "md", CONCLUSIONS, "Demo")
 
 
-def test_the_sentences_come_first_and_the_results_next(text: str) -> None:
+def test_the_conclusions_come_first_and_the_results_next(text: str) -> None:
     lines = [line for line in text.splitlines() if line]
     assert lines[0] == "# Demo"
-    assert lines[1:4] == [f"{at}. {sentence}" for at, sentence in enumerate(SENTENCES, start=1)]
+    assert lines[1:4] == [f"{at}. {sentence}" for at, sentence in enumerate(CONCLUSIONS, start=1)]
     assert lines[4].split("|")[1].strip() == "scheme"
 
 
@@ -38,7 +44,7 @@ def test_results_have_their_spread_over_seeds_and_say_what_failed(text: str) -> 
 
 
 def test_some_failed_seeds_are_counted() -> None:
-    finished = [run for run in STORIES if (run.scheme, run.depth) == ("b2t", "6-6")]
+    finished = [run for run in RUNS if (run.schemes, run.layers) == (("b2t",), (6, 6))]
     text = comparison_page([finished[0], replace(finished[1], state="failed")], "md", (), "Demo")
     assert "31.8; 1 of 2 failed" in text
 
@@ -49,37 +55,44 @@ def test_curves_have_a_panel_per_depth_and_a_line_per_scheme(text: str) -> None:
     assert part.count("| post-ln") == 2
 
 
-def test_diagnoses_of_both_moments_stand_together(text: str) -> None:
+def test_diagnoses_of_both_stages_stand_together(text: str) -> None:
     assert "**decoder at the start**" in text
     assert "**decoder at the end**" in text
     assert "**post-ln, encoder at the start**" in text  # a map
-    assert "verdict of each kind, at the end" in text
+    assert "The worst finding of each check, at the end" in text
+    assert "post-ln, 12-12, at the start: The gradient of decoder layer 1" in text
 
 
 def test_gradients_by_layer_are_those_of_the_last_matrices() -> None:
     """What the sentences quote, at the start and at the end; a line for each scheme."""
-    kinds = ("encoder query", "encoder outer", "decoder outer")
-    measure = gradient_by_layer.MEASURE.model_copy(
-        update={
-            "measured": tuple(Series(label=kind, x=(1, 2), y=(0.125, 0.5)) for kind in kinds),
-            "theory": tuple(Series(label=f"{kind}, post-LN in theory", x=(1, 2), y=(0.375, 0.5)) for kind in kinds),
-            "facts": {f"{kind} first/last": 0.25 for kind in kinds},
-        }
-    )
-    diagnosis = Diagnosis(name="", model="", measures=(measure,))
-    runs = [replace(run, start=diagnosis, end=diagnosis) for run in STORIES if run.depth == "6-6"]
+    places = [Location(stack=stack, matrix=matrix) for stack in ("encoder", "decoder") for matrix in ("query", "outer")]
+    series = [Series(location=place, x=(1, 2), y=(0.125, 0.5)) for place in places]
+    predicted = [each.model_copy(update={"quantity": "post-LN", "role": "predicted"}) for each in series]
+    facts = [Fact(name="first/last", location=place, value=0.25) for place in places]
+    measurement = GradientByLayer().measurement([*series, *predicted], facts=facts)
+    diagnosis = Diagnosis(name="", model="", stage=Stage(name="start"), measurements=(measurement,))
+    runs = [replace(run, start=diagnosis, end=diagnosis) for run in RUNS if run.layers == (6, 6)]
     part = comparison_page(runs, "md", (), "Demo").split("## Gradient by layer")[1].split("## ")[0]
     for stack in ("encoder", "decoder"):
         for when in ("start", "end"):
             panel = part.split(f"**{stack} outer at the {when}**")[1].split("**")[0]
-            assert all(scheme in panel for scheme in ("post-ln", "pre-ln", "b2t", "post-LN in theory"))
+            assert all(scheme in panel for scheme in ("post-ln", "pre-ln", "b2t", "theory: post-LN"))
+    assert "decoder outer first/last, at the end" in part
     assert "query" not in part
 
 
+def test_of_one_scheme_the_stages_are_lines_of_one_panel() -> None:
+    part = comparison_page(RUNS[:1], "md", (), "Demo").split("## Gradient along the stream")[1].split("## ")[0]
+    panel = part.split("**decoder**")[1]
+    assert "| at the start " in panel
+    assert "| at the end " in panel
+    assert "| at the start, theory: norms alone " in panel
+
+
 def test_a_prediction_stays_with_its_part(text: str) -> None:
-    start = STORIES[0].start
+    start = RUNS[0].start
     assert start is not None
-    part = text.split(f"## {start['gradient-along-stream'].title}, 6-6")[1].split("## ")[0]
+    part = text.split(f"## {start['gradient-along-stream'].about.title}, 6-6")[1].split("## ")[0]
     for panel in part.split("\n**")[2:]:
         assert ("theory" in panel.split("|\n\n")[0]) == panel.startswith("decoder")
 
@@ -92,15 +105,22 @@ def test_samples_are_shown_once_with_all_outputs(text: str) -> None:
 
 def test_diverged_and_hostile_runs_are_shown_as_they_are(tmp_path: Path) -> None:
     curve = [(1.0, 9.0), (2.0, 1e308), (3.0, math.inf), (4.0, math.nan)]
-    run = RunStory(
+    run = RunResult(
         name=HOSTILE[0],
-        scheme="no-such-scheme",
-        depth=HOSTILE[1],
+        schemes=("no-such-scheme", HOSTILE[1]),
+        layers=(2, 2),
         seed=0,
         state="failed",
         reason=HOSTILE[2],
+<<<<<<< HEAD:tests/report/test_comparison_page.py
         curves={HOSTILE[0]: curve},
         samples=(SampleOutput(*HOSTILE),),
+=======
+        validation_loss=curve,
+        metrics={HOSTILE[0]: 1.0},
+        start=hostile(),
+        samples=(ModelOutput(*HOSTILE),),
+>>>>>>> typed:tests/report/pages/test_comparison.py
     )
     file = tmp_path / "hostile.html"
     save_comparison([run, replace(run, seed=1)], file, HOSTILE)
@@ -112,7 +132,7 @@ def test_diverged_and_hostile_runs_are_shown_as_they_are(tmp_path: Path) -> None
 
 
 def test_long_curves_are_drawn_short(tmp_path: Path) -> None:
-    run = replace(STORIES[0], curves={"loss": [(step, 1.0 / step) for step in range(1, 20001)]}, start=None, end=None)
+    run = replace(RUNS[0], training_loss=[(step, 1.0 / step) for step in range(1, 20001)], start=None, end=None)
     save_comparison([run], tmp_path / "page.html")
     assert (tmp_path / "page.html").stat().st_size < 100_000
 
@@ -121,4 +141,4 @@ def test_there_must_be_runs_and_a_known_ending(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no run"):
         save_comparison([], tmp_path / "page.html")
     with pytest.raises(UserError, match=r"\.html, \.md"):
-        save_comparison(STORIES, tmp_path / "page.json")
+        save_comparison(RUNS, tmp_path / "page.json")

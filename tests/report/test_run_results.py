@@ -1,4 +1,4 @@
-"""What a report reads from run folders, and what it refuses."""
+"""Results that a report reads from run folders, and folders that it refuses."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ import pytest
 
 import lamina
 from lamina.errors import UserError
-from lamina.report.findings import findings
+from lamina.report.conclusions import draw_conclusions
 from lamina.report.pages.comparison import comparison_page
+<<<<<<< HEAD:tests/studies/test_stories.py
 from lamina.report.run_results import LOSS, read_stories
+=======
+from lamina.report.run_results import ModelOutput, read_run_results
+>>>>>>> typed:tests/report/test_run_results.py
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.runs import read_config, train
 from lamina.tasks.base import SampleOutput
@@ -22,7 +26,7 @@ from support.trained_runs import trained_run
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("stories")
+    folder = tmp_path_factory.mktemp("results")
     for task in ("translation", "language-modelling"):
         trained_run(task, folder)
     return folder / "runs"
@@ -38,21 +42,23 @@ def change_status(run: Path, **changes: Any) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
-def test_a_run_tells_its_story(made: Path) -> None:
-    (story,) = read_stories([made / "translation"])
-    assert (story.name, story.scheme, story.depth, story.state) == ("translation", "pre-ln", "1-1", "failed")
-    assert story.reason
-    assert [step for step, _ in story.curves["training loss"]] == [1], "logged every 10 steps, and the first"
-    assert story.metrics["validation loss"] > 0
+def test_the_result_of_a_failed_run(made: Path) -> None:
+    (result,) = read_run_results([made / "translation"])
+    assert (result.name, result.schemes, result.layers, result.state) == ("translation", ("pre-ln",), (1, 1), "failed")
+    assert result.reason
+    assert [step for step, _ in result.training_loss] == [1], "logged every 10 steps, and the first"
+    assert result.best_loss is not None
+    assert result.best_loss > 0
 
 
 def test_a_finished_run_has_its_metric_and_samples(made: Path) -> None:
     words = ["train.steps=60", "train.samples=2", "train.validate_every=30", "schedule.learning_rate=3e-2"]
     path = made / "finished"
     train(read_config(made / "translation", words), path, quiet=True)
-    (story,) = read_stories([path])
-    assert story.state == "finished"
+    (result,) = read_run_results([path])
+    assert result.state == "finished"
     (final,) = [line for line in RunFolder(path).metrics.read() if "final_bleu" in line]
+<<<<<<< HEAD:tests/studies/test_stories.py
     assert story.metrics["bleu"] == final["final_bleu"]
     assert len(story.samples) == 2, "of the last validation alone"
     assert [output for step, output in RunFolder(path).samples.read() if step == 60] == story.samples
@@ -66,6 +72,23 @@ def test_samples_are_those_of_the_last_validation_however_they_look(run: Path) -
         folder.samples.append(6, last)
     (story,) = read_stories([run])
     assert story.samples == last
+=======
+    assert result.metrics["bleu"] == final["final_bleu"]
+    assert len(result.samples) == 2, "of the last validation alone"
+    last = (path / "samples.txt").read_text().partition("step 60\n")[2]
+    assert [line.partition(": ")[2] for line in last.splitlines()] == [
+        text for sample in result.samples for text in (sample.source, sample.reference, sample.output)
+    ]
+    assert all(sample.source and sample.reference for sample in result.samples)
+
+
+def test_samples_are_those_of_the_last_validation_however_they_look(run: Path) -> None:
+    before = "step 3\n  source: x\n  target: y\n  output: z\n"
+    after = "step 6\n  source: two\nlines\n  target: \n  output: a: b\n  source: step 9\n  target: c\n  output: \n"
+    (run / "samples.txt").write_text(before + after)
+    (result,) = read_run_results([run])
+    assert result.samples == [ModelOutput("two\nlines", "", "a: b"), ModelOutput("step 9", "c", "")]
+>>>>>>> typed:tests/report/test_run_results.py
 
 
 def test_one_page_has_one_validation_loss(run: Path) -> None:
@@ -73,49 +96,53 @@ def test_one_page_has_one_validation_loss(run: Path) -> None:
     change_status(run, state="finished")
     lines = [{"step": 3, "valid_nll": 2.125}, {"step": 6, "valid_nll": 3.5}, {"step": 6, "final_nll": 3.5}]
     (run / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    stories = read_stories([run])
-    text = comparison_page(stories, "md", findings(stories), "One")
+    results = read_run_results([run])
+    text = comparison_page(results, "md", draw_conclusions(results), "One")
     assert "validation loss 2.12" in text
     row = next(line for line in text.splitlines() if line.startswith("| pre-ln"))
     assert [cell.strip() for cell in row.split("|")][2:4] == ["1-1", "2.12"]
     masked = (run / "config.toml").read_text().replace('task = "translation"', 'task = "masked-language-modelling"')
     (run / "config.toml").write_text(masked)
-    assert read_stories([run])[0].metrics == {LOSS: 2.125}, "where the loss is the metric too"
+    (result,) = read_run_results([run])
+    assert (result.metrics, result.best_loss) == ({}, 2.125), "where the loss is the metric too"
 
 
 def test_runs_of_different_tasks_are_not_shown_together(made: Path) -> None:
     with pytest.raises(UserError, match="translation is a run of translation, .*modelling of language-modelling"):
-        read_stories([made / "translation", made / "language-modelling"])
+        read_run_results([made / "translation", made / "language-modelling"])
 
 
 def test_a_folder_or_a_file_that_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "report.html").touch()
     for path in (tmp_path, tmp_path / "report.html"):
         with pytest.raises(UserError, match="not a run folder, or one that never started"):
-            read_stories([path])
+            read_run_results([path])
 
 
 def test_the_version_that_wrote_a_run_is_named_when_it_cannot_be_read(run: Path) -> None:
     config = run / "config.toml"
     config.write_text(config.read_text().replace("[train]", "[train]\nfuture = 3"))
     with pytest.raises(UserError, match=r"config.toml: train: unknown option 'future'.*$") as ours:
-        read_stories([run])
+        read_run_results([run])
     assert "Lamina" not in str(ours.value)
     change_status(run, version="9.1")
     with pytest.raises(UserError, match=rf"'future'.* written by Lamina 9.1, this is {lamina.__version__}$"):
-        read_stories([run])
+        read_run_results([run])
 
 
 def test_a_status_of_another_version_or_damaged(run: Path) -> None:
     change_status(run, version="9.1", mood="calm")
     with pytest.raises(UserError, match="status.json: cannot be understood; the run was written by Lamina 9.1"):
-        read_stories([run])
+        read_run_results([run])
     (run / "status.json").write_text("{")
     with pytest.raises(UserError, match="status.json: cannot be understood; damaged, or not Lamina's: delete it"):
-        read_stories([run])
+        read_run_results([run])
 
 
 def test_a_diagnosis_of_another_version(run: Path) -> None:
+    (run / "diagnosis" / "start.json").write_text('{"version": 1}')
+    with pytest.raises(UserError, match="start.json: a diagnosis in format 1, .* make it again with lamina diagnose"):
+        read_run_results([run])
     (run / "diagnosis" / "start.json").write_text('{"version": 2}')
-    with pytest.raises(UserError, match="start.json: not a diagnosis, or one of another version; make it again"):
-        read_stories([run])
+    with pytest.raises(UserError, match="start.json: a damaged diagnosis; make it again"):
+        read_run_results([run])

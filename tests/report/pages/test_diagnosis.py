@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from lamina.diagnosis.results import Diagnosis, Series
+from lamina.diagnosis.results import Diagnosis, Location, Series
 from lamina.errors import UserError
-from lamina.report.pages.diagnosis import page, save
-from support.made_diagnoses import HOSTILE, hostile, make
+from lamina.report.pages.diagnosis import diagnosis_page, save_diagnoses
+from support.made_diagnoses import HOSTILE, NEEDS_TRAINING, hostile, make
 
 
 class Tags(HTMLParser):
@@ -37,35 +37,55 @@ class Tags(HTMLParser):
 
 @pytest.fixture(scope="module")
 def one() -> str:
-    return page([make("post-ln")])
+    return diagnosis_page([make("post-ln")])
 
 
 @pytest.fixture(scope="module")
 def several() -> str:
-    return page([make("post-ln"), make("pre-ln"), make("resi-dual"), hostile()])
+    return diagnosis_page([make("post-ln"), make("pre-ln"), make("resi-dual"), hostile()])
 
 
-def test_it_opens_with_the_worst_verdict(one: str) -> None:
+def test_it_opens_with_the_worst_finding(one: str) -> None:
     text = "".join(Tags(one).texts)
-    places = [text.index(what) for what in ("vanishes", "near half precision", "stay apart", "What to look for")]
+    shown = ("Findings", "vanishes", "near half precision", "stay apart", "Not checked", "What to look for")
+    places = [text.index(what, text.index("Findings")) for what in shown]
     assert places == sorted(places)
-    assert "1 failure, 1 warning, 1 fine" in text
+    assert "1 failure, 1 warning, 1 fine, 3 not checked" in text
     assert "✗ failure" in " ".join(text.split())
+    assert "erdict" not in one
+
+
+def test_remedies_are_lines_of_a_config(one: str) -> None:
+    text = "".join(Tags(one).texts)
+    assert 'model.residual = "b2t", "resi-dual" or "pre-ln"; or schedule.learning_rate < 3e-4.' in text
+    assert 'train.precision = "bf16"; or keep the stream in fp32.' in text
+    assert "<code><bdi>schedule.learning_rate &lt; 3e-4</bdi></code>" in one
+
+
+def test_what_was_not_checked_is_listed_apart_and_never_fine(one: str) -> None:
+    listed = re.search(r'<dl class="not-checked">.*?</dl>', one, re.DOTALL)
+    assert listed
+    text = " ".join("".join(Tags(listed[0]).texts).split())
+    assert f"unstable, vanished{NEEDS_TRAINING}" in text, "one line for one reason"
+    assert "learning ratethe highest learning rate of training is not known" in text
+    findings = one[: listed.start()]
+    assert NEEDS_TRAINING not in findings
+    assert findings.count('class="badge fine"') == 1
 
 
 def test_every_measure_has_pictures_caption_source_and_table(one: str) -> None:
-    for measure in make("post-ln").measures:
-        section = re.search(rf'<section class="exhibit" id="{measure.key}".*?</section>', one, re.DOTALL)
-        assert section, measure.key
+    for measurement in make("post-ln").measurements:
+        section = re.search(rf'<section class="measure" id="{measurement.key}".*?</section>', one, re.DOTALL)
+        assert section, measurement.key
         shown = Tags(section[0])
         described = [each for each in shown.all("svg") if each.get("role") == "img"]
-        assert len(described) >= max(1, len(measure.grids))
+        assert len(described) >= max(1, len(measurement.grids))
         assert all(each["aria-label"] for each in described)
         assert shown.all("details")
         assert shown.all("table")
         text = "".join(shown.texts)
-        assert measure.look_for in text
-        assert measure.source in text
+        assert measurement.about.look_for in text
+        assert measurement.about.source in text
 
 
 def test_the_table_holds_the_numbers_with_their_spread(one: str) -> None:
@@ -108,7 +128,7 @@ def test_ids_are_unique_and_every_reference_has_its_target(several: str) -> None
 
 
 def test_several_models_share_a_picture_in_the_colours_of_their_schemes(several: str) -> None:
-    section = re.search(r'<section class="exhibit" id="gradient-along-stream".*?</section>', several, re.DOTALL)
+    section = re.search(r'<section class="measure" id="gradient-along-stream".*?</section>', several, re.DOTALL)
     assert section
     for colour in ("#d55e00", "#0072b2", "#e69f00"):
         assert colour in section[0].lower()
@@ -117,7 +137,7 @@ def test_several_models_share_a_picture_in_the_colours_of_their_schemes(several:
 
 
 def test_the_same_diagnosis_gives_the_same_page(one: str) -> None:
-    assert page([make("post-ln")]) == one
+    assert diagnosis_page([make("post-ln")]) == one
 
 
 def test_pictures_take_their_ink_from_the_page(one: str) -> None:
@@ -136,23 +156,30 @@ def test_numbers_that_are_none_are_told_in_words(several: str) -> None:
 @pytest.mark.parametrize("log", [False, True])
 def test_a_curve_without_a_finite_number_is_drawn_empty(log: bool) -> None:
     diagnosis = make("post-ln")
-    line = Series(label="encoder", x=(1.0, 2.0), y=(math.nan, math.inf), spread=(math.nan, math.inf))
-    measure = diagnosis.measures[0].model_copy(update={"measured": (line,), "theory": (), "log_y": log, "log_x": log})
-    text = page([diagnosis.model_copy(update={"measures": (measure,)})])
+    line = Series(location=Location(stack="encoder"), x=(1.0, 2.0), y=(math.nan, math.inf), spread=(math.nan, math.inf))
+    about = diagnosis.measurements[0].about
+    axes = about.axes.model_copy(update={"log_y": log, "log_x": log})
+    measurement = diagnosis.measurements[0].model_copy(
+        update={"series": (line,), "about": about.model_copy(update={"axes": axes})}
+    )
+    text = diagnosis_page([diagnosis.model_copy(update={"measurements": (measurement,)})])
     assert "has no finite value" in text
 
 
 def test_models_of_one_name_are_told_apart() -> None:
-    text = page([make("pre-ln"), make("pre-ln", step=500), make("pre-ln", step=500)], "md")
-    assert "pre-ln, step 500 (2)" in text
+    text = diagnosis_page([make("pre-ln"), make("pre-ln", step=500), make("pre-ln", step=500)], "md")
+    assert "### pre-ln at the start\n" in text
+    assert "### pre-ln after 500 steps (2)\n" in text
 
 
-def test_markdown_has_verdicts_tables_and_shapes() -> None:
-    text = page([make("post-ln"), make("pre-ln")], "md")
+def test_markdown_has_findings_tables_and_shapes() -> None:
+    text = diagnosis_page([make("post-ln"), make("pre-ln")], "md")
     lines = text.splitlines()
     assert lines[0] == "# Diagnosis of 2 models"
-    assert [line for line in lines if line.startswith("## ")][0] == "## Verdicts"
+    assert [line for line in lines if line.startswith("## ")][0] == "## Findings"
     assert "- **✗ failure**: The gradient of decoder layer 1" in text
+    assert '\n  *What to do:* `model.residual = "b2t"`, `"resi-dual"` or `"pre-ln"`; or `schedule.' in text
+    assert f"\nNot checked:\n\n- unstable, vanished: {NEEDS_TRAINING}\n" in text
     assert "▁▂▂▃" in text
     assert "▓▓" in text
     for at, line in enumerate(lines):
@@ -164,7 +191,7 @@ def test_markdown_has_verdicts_tables_and_shapes() -> None:
 
 
 def test_markdown_escapes_hostile_names() -> None:
-    text = page([make("post-ln", name=HOSTILE[2]), hostile()], "md")
+    text = diagnosis_page([make("post-ln", name=HOSTILE[2]), hostile()], "md")
     outside = re.sub(r"^(```+).*?^\1$|(`+).*?\2", "", text, flags=re.DOTALL | re.MULTILINE)
     assert not re.search(r"(?<!\\)<", outside)
     assert r"\<script\>alert(1)\</script\>" in text
@@ -173,19 +200,19 @@ def test_markdown_escapes_hostile_names() -> None:
 
 def test_the_ending_of_the_file_chooses_the_form(tmp_path: Path) -> None:
     diagnosis = make("b2t")
-    save([diagnosis], tmp_path / "deep" / "why.json")
+    save_diagnoses([diagnosis], tmp_path / "deep" / "why.json")
     assert Diagnosis.read(tmp_path / "deep" / "why.json").model_dump_json() == diagnosis.model_dump_json()
-    save([diagnosis, make("admin")], tmp_path / "both.json")
+    save_diagnoses([diagnosis, make("admin")], tmp_path / "both.json")
     assert [each["name"] for each in json.loads((tmp_path / "both.json").read_text())] == ["b2t", "admin"]
-    save([diagnosis], tmp_path / "why.MD")
+    save_diagnoses([diagnosis], tmp_path / "why.MD")
     assert (tmp_path / "why.MD").read_text().startswith("# Diagnosis: b2t")
     with pytest.raises(UserError, match=r"\.html, \.md, \.json"):
-        save([diagnosis], tmp_path / "why.pdf")
+        save_diagnoses([diagnosis], tmp_path / "why.pdf")
     with pytest.raises(UserError, match="no diagnosis"):
-        save([], tmp_path / "why.html")
+        save_diagnoses([], tmp_path / "why.html")
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="file"):
-        save([make("b2t")], tmp_path / "file" / "why.md")
+        save_diagnoses([make("b2t")], tmp_path / "file" / "why.md")

@@ -1,0 +1,60 @@
+"""Findings as they are shown: order, counts, and what was not checked."""
+
+from __future__ import annotations
+
+from lamina.diagnosis.results import Diagnosis, Finding, NotMeasured, Severity, Stage
+from lamina.report.findings import NamedDiagnosis, name_diagnoses, overview
+from support.made_diagnoses import NEEDS_TRAINING, hostile, make
+
+
+def finding(check: str, severity: Severity) -> Finding:
+    return Finding(check=check, severity=severity, sentence=f"{check} is {severity}")
+
+
+def diagnosed(*findings: Finding, not_measured: tuple[NotMeasured, ...] = ()) -> NamedDiagnosis:
+    stage = Stage(name="start")
+    return NamedDiagnosis("m", Diagnosis(name="m", model="", stage=stage, findings=findings, not_measured=not_measured))
+
+
+def test_the_worst_come_first_and_what_was_not_checked_is_not_among_them() -> None:
+    shown = diagnosed(
+        finding("a", "fine"), finding("b", "not measured"), finding("c", "warning"), finding("d", "failure")
+    )
+    assert [each.severity for each in shown.findings] == ["failure", "warning", "fine"]
+    assert [(each.names, each.reason) for each in shown.not_checked] == [("b", "b is not measured")]
+    assert shown.counts == "1 failure, 1 warning, 1 fine, 1 not checked"
+
+
+def test_a_diagnosis_without_findings_says_so() -> None:
+    assert diagnosed().counts == "no findings"
+
+
+def test_checks_whose_measures_are_missing_for_one_reason_are_named_together() -> None:
+    shown = NamedDiagnosis("m", make("pre-ln"))
+    assert [(each.names, each.reason) for each in shown.not_checked] == [
+        ("unstable, vanished", NEEDS_TRAINING),
+        ("learning rate", "the highest learning rate of training is not known"),
+    ]
+
+
+def test_the_reason_of_a_check_with_other_evidence_is_its_sentence() -> None:
+    missing = NotMeasured(key="gradient-along-stream", reason="unknown")
+    (shown,) = diagnosed(finding("vanishing", "not measured"), not_measured=(missing,)).not_checked
+    assert shown.reason == "vanishing is not measured"
+
+
+def test_the_overview_has_the_worst_of_each_check_that_was_made_of_any_model() -> None:
+    first = [finding("vanishing", "fine"), finding("vanishing", "failure"), finding("learning-rate", "fine")]
+    second = [finding("vanishing", "not measured"), finding("unstable", "not measured")]
+    table = overview({"first": first, "second": second})
+    assert table is not None
+    assert table.headings == ("", "vanishing", "learning rate")
+    rows = [tuple(" ".join(cell.split()) for cell in row) for row in table.rows]
+    assert rows == [("first", "✗ failure", "✓ fine"), ("second", "– not measured", "")]
+    assert overview({"second": second}) is None
+
+
+def test_texts_are_printable() -> None:
+    (shown,) = name_diagnoses([hostile()])
+    stack = shown.diagnosis.measurements[0].series[1].location.stack
+    assert stack == "[31m_hidden"
