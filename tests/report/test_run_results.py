@@ -13,11 +13,7 @@ import lamina
 from lamina.errors import UserError
 from lamina.report.conclusions import draw_conclusions
 from lamina.report.pages.comparison import comparison_page
-<<<<<<< HEAD:tests/studies/test_stories.py
-from lamina.report.run_results import LOSS, read_stories
-=======
-from lamina.report.run_results import ModelOutput, read_run_results
->>>>>>> typed:tests/report/test_run_results.py
+from lamina.report.run_results import read_run_results
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.runs import read_config, train
 from lamina.tasks.base import SampleOutput
@@ -58,11 +54,10 @@ def test_a_finished_run_has_its_metric_and_samples(made: Path) -> None:
     (result,) = read_run_results([path])
     assert result.state == "finished"
     (final,) = [line for line in RunFolder(path).metrics.read() if "final_bleu" in line]
-<<<<<<< HEAD:tests/studies/test_stories.py
-    assert story.metrics["bleu"] == final["final_bleu"]
-    assert len(story.samples) == 2, "of the last validation alone"
-    assert [output for step, output in RunFolder(path).samples.read() if step == 60] == story.samples
-    assert all(sample.source and sample.reference for sample in story.samples)
+    assert result.metrics["bleu"] == final["final_bleu"]
+    assert len(result.samples) == 2, "of the last validation alone"
+    assert [output for step, output in RunFolder(path).samples.read() if step == 60] == result.samples
+    assert all(sample.source and sample.reference for sample in result.samples)
 
 
 def test_samples_are_those_of_the_last_validation_however_they_look(run: Path) -> None:
@@ -70,25 +65,8 @@ def test_samples_are_those_of_the_last_validation_however_they_look(run: Path) -
     with RunFolder(run).claim() as folder:
         folder.samples.append(3, [SampleOutput("x", "y", "z")])
         folder.samples.append(6, last)
-    (story,) = read_stories([run])
-    assert story.samples == last
-=======
-    assert result.metrics["bleu"] == final["final_bleu"]
-    assert len(result.samples) == 2, "of the last validation alone"
-    last = (path / "samples.txt").read_text().partition("step 60\n")[2]
-    assert [line.partition(": ")[2] for line in last.splitlines()] == [
-        text for sample in result.samples for text in (sample.source, sample.reference, sample.output)
-    ]
-    assert all(sample.source and sample.reference for sample in result.samples)
-
-
-def test_samples_are_those_of_the_last_validation_however_they_look(run: Path) -> None:
-    before = "step 3\n  source: x\n  target: y\n  output: z\n"
-    after = "step 6\n  source: two\nlines\n  target: \n  output: a: b\n  source: step 9\n  target: c\n  output: \n"
-    (run / "samples.txt").write_text(before + after)
     (result,) = read_run_results([run])
-    assert result.samples == [ModelOutput("two\nlines", "", "a: b"), ModelOutput("step 9", "c", "")]
->>>>>>> typed:tests/report/test_run_results.py
+    assert result.samples == last
 
 
 def test_one_page_has_one_validation_loss(run: Path) -> None:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import math
 
-<<<<<<< HEAD:tests/support/made_stories.py
-from lamina.report.run_results import RunStory
+from lamina.report.run_results import RunResult
 from lamina.tasks.base import SampleOutput
-=======
-from lamina.report.run_results import ModelOutput, RunResult
->>>>>>> typed:tests/support/made_run_results.py
 from support.made_diagnoses import make
 
 
@@ -34,11 +30,7 @@ def made_result(scheme: str, depth: int, seed: int) -> RunResult:
         memory=3.1e8,
         start=make(scheme, layers=depth) if seed == 1 else None,
         end=make(scheme, layers=depth, step=2000) if seed == 1 else None,
-<<<<<<< HEAD:tests/support/made_stories.py
         samples=(SampleOutput("Guten Morgen!", "Good morning!", "the the" if failed else "Good morning!"),),
-=======
-        samples=(ModelOutput("Guten Morgen!", "Good morning!", "the the" if failed else "Good morning!"),),
->>>>>>> typed:tests/support/made_run_results.py
     )
 
 

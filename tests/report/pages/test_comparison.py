@@ -12,16 +12,10 @@ from lamina.diagnosis.measures.gradient_by_layer import GradientByLayer
 from lamina.diagnosis.results import Diagnosis, Fact, Location, Series, Stage
 from lamina.errors import UserError
 from lamina.report.pages.comparison import comparison_page, save_comparison
-<<<<<<< HEAD:tests/report/test_comparison_page.py
-from lamina.report.run_results import RunStory
+from lamina.report.run_results import RunResult
 from lamina.tasks.base import SampleOutput
-from support.made_diagnoses import HOSTILE
-from support.made_stories import SENTENCES, STORIES
-=======
-from lamina.report.run_results import ModelOutput, RunResult
 from support.made_diagnoses import HOSTILE, hostile
 from support.made_run_results import CONCLUSIONS, RUNS
->>>>>>> typed:tests/report/pages/test_comparison.py
 
 
 @pytest.fixture(scope="module")
@@ -112,15 +106,10 @@ def test_diverged_and_hostile_runs_are_shown_as_they_are(tmp_path: Path) -> None
         seed=0,
         state="failed",
         reason=HOSTILE[2],
-<<<<<<< HEAD:tests/report/test_comparison_page.py
-        curves={HOSTILE[0]: curve},
-        samples=(SampleOutput(*HOSTILE),),
-=======
         validation_loss=curve,
         metrics={HOSTILE[0]: 1.0},
         start=hostile(),
-        samples=(ModelOutput(*HOSTILE),),
->>>>>>> typed:tests/report/pages/test_comparison.py
+        samples=(SampleOutput(*HOSTILE),),
     )
     file = tmp_path / "hostile.html"
     save_comparison([run, replace(run, seed=1)], file, HOSTILE)
