@@ -22,7 +22,7 @@ import lamina
 from golden import outputs
 from lamina import Transformer, residual
 from lamina import training as training_package
-from lamina.data.order import BatchPlan, OrderOptions
+from lamina.data.batches import BatchPlan, OrderOptions
 from lamina.data.prepare import prepare
 from lamina.data.sources import find_source, source_options
 from lamina.data.store import Store

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from lamina.data.text_files import check_file, count_lines, read_lines, read_stream
 from lamina.errors import UserError, unknown
 from lamina.files.progress import progress_bar
+from lamina.files.text_lines import check_file, count_lines, read_lines, read_stream
 from lamina.generate.scoring import Scored
 from lamina.runs.run import Run
 from lamina.tasks.generating import GeneratingTask, Output
