@@ -17,12 +17,10 @@ import numpy as np
 import torch
 
 from lamina import Transformer
-from lamina.data.ahead import ReadAhead
-from lamina.data.batches import Batch, Batches
+from lamina.data.batches import Batch, Batches, BatchPlan, OrderOptions, ReadAhead
 from lamina.data.examples import MemorySplit, example_sizes
 from lamina.data.noise import drop_words
-from lamina.data.order import BatchPlan, OrderOptions
-from lamina.data.packed import PackedField, append, prepend, score_padding, to_tensors
+from lamina.data.packed import PackedField, append, prepend, score_cells, to_tensors
 
 BOS, EOS, UNKNOWN, VOCABULARY = 1, 2, 3, 10_000
 
@@ -88,7 +86,8 @@ def main() -> None:
     plan = BatchPlan(sizes, OrderOptions(max_tokens=given.max_tokens))
     epoch = plan.epoch(0)
     print(f"order of an epoch of {given.pairs:,} pairs, {len(epoch):,} batches: {time.perf_counter() - start:.2f} s")
-    padding = np.mean([score_padding(sizes[batch]) for batch in epoch])
+    cells = [score_cells(sizes[batch], sizes[batch]) for batch in epoch]
+    padding = np.mean([1 - real / computed for computed, real in cells])
     print(f"padding inside attention scores: {padding:.1%}; everywhere else: none")
 
     batches = Batches(split, plan)

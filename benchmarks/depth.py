@@ -37,7 +37,7 @@ from lamina.data.sources import source_options
 from lamina.files.atomic import write_file
 from lamina.model.options import ModelOptions
 from lamina.run_folder.folder import RunFolder
-from lamina.runs.runs import train
+from lamina.runs.run import Run
 from lamina.training.config import RunConfig
 from pairs import Numbers, counted, estimate
 from steps import Step, in_fresh_process, peak_memory, resident_maximum
@@ -97,7 +97,7 @@ def train_deep(model: Values, steps: int, tokens: int, threads: int) -> Values:
             "train": {"steps": steps, "clip": 1.0, "threads": threads, "log_every": 1}
             | {"save_every": 0, "validate_every": 0},
         }
-        status = train(RunConfig.read(values, where="the benchmark"), f"{folder}/run")
+        status = Run(RunConfig.read(values, where="the benchmark"), f"{folder}/run").train()
         lines = [line for line in RunFolder(f"{folder}/run").metrics.read() if "loss" in line]
     losses = [line["nll"] for line in lines]
     return {

@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lamina.config import words_to_values
-from lamina.data.ahead import ReadAhead
+from lamina.data.batches import ReadAhead
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.data.store import Store

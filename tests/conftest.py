@@ -32,6 +32,12 @@ def float64() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the stores of small runs are prepared, once."""
+    return tmp_path_factory.mktemp("stores")
+
+
+@pytest.fixture(scope="session")
 def real_data() -> Path:
     folder = os.environ.get("LAMINA_REAL_DATA", "")
     if not folder or not Path(folder).is_dir():

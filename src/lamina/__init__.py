@@ -7,22 +7,38 @@ from typing import TYPE_CHECKING, Any
 from lamina.version import __version__
 
 if TYPE_CHECKING:
-    from lamina.api import diagnose, watch
+    from lamina.api import diagnose, load, train, watch
     from lamina.errors import UserError
     from lamina.interop.trainer_callback import LaminaCallback
     from lamina.model.stack import Stack
     from lamina.model.transformer import Transformer
-    from lamina.runs.run import load
+    from lamina.residual.norm import NormOptions
+    from lamina.training.callbacks.base import Callback
 
-__all__ = ["LaminaCallback", "Stack", "Transformer", "UserError", "__version__", "diagnose", "load", "watch"]
+__all__ = [
+    "Callback",
+    "LaminaCallback",
+    "NormOptions",
+    "Stack",
+    "Transformer",
+    "UserError",
+    "__version__",
+    "diagnose",
+    "load",
+    "train",
+    "watch",
+]
 
 _HOMES = {
+    "Callback": "lamina.training.callbacks.base",
     "LaminaCallback": "lamina.interop.trainer_callback",
+    "NormOptions": "lamina.residual.norm",
     "Stack": "lamina.model.stack",
     "Transformer": "lamina.model.transformer",
     "UserError": "lamina.errors",
     "diagnose": "lamina.api",
-    "load": "lamina.runs.run",
+    "load": "lamina.api",
+    "train": "lamina.api",
     "watch": "lamina.api",
 }
 

@@ -1,7 +1,9 @@
-"""The public `lamina.diagnose` and `lamina.watch`: measure a model in Python, read the verdicts, save the page.
+"""The public functions: train, compare, load, diagnose and watch.
+
+run = lamina.train("own.toml", ["model.residual=b2t"], folder="runs/b2t")
+run.generate(["Guten Morgen!"])
 
 report = lamina.diagnose(model, batch, loss=fn)
-report.verdicts
 report.save("why.html")
 
 with lamina.watch(model, optimiser, every=100) as watch:
@@ -11,7 +13,7 @@ watch.report().save("why.html")
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from torch.optim import Optimizer
 
 from lamina.diagnosis.examine import examine
 from lamina.diagnosis.options import DiagnoseOptions, Thresholds
-from lamina.diagnosis.results import Diagnosis
+from lamina.diagnosis.results import Diagnosis, read_diagnoses
 from lamina.diagnosis.subject import OUTPUT_DEPTHS, subject_of
 from lamina.diagnosis.watching.alarms import Alarm
 from lamina.diagnosis.watching.observation import Observation
@@ -29,7 +31,54 @@ from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
 from lamina.interop.hugging_face import is_model_folder, pretrained_subject
 from lamina.report.diagnosis_report import DiagnosisReport, ReportingWatch
-from lamina.runs.diagnose import Extent, diagnose_run_or_config
+from lamina.run_folder.folder import RunFolder
+from lamina.runs.diagnose import Extent, diagnose_config
+from lamina.runs.run import Run, read_config
+from lamina.training.callbacks.base import Callback
+from lamina.training.config import RunConfig
+
+
+def train(
+    config: RunConfig | Mapping[str, Any] | str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    folder: str | Path | None = None,
+    force: bool = False,
+    quiet: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> Run:
+    """Train a model, or go on with a run that was interrupted; the run, whose `summary()` says how it ended.
+
+    config: a TOML file, the folder of a run to go on with, a `RunConfig`, or its values as a dictionary.
+    overrides: settings that replace those of a file, as `key=value`: `["model.residual=b2t", "train.steps=2000"]`.
+    folder: the run folder. By default the one that is given as config, or else `runs/` and the name of the file, or of
+        the task if there is no file.
+    force: go on though config or data have changed since the run was started.
+    quiet: print nothing.
+    callbacks: see `lamina.training.callbacks.base.Callback`.
+
+    A run that diverges is a result, not an error: its state is then `failed`.
+    """
+    if isinstance(config, str | Path):
+        chosen, default = read_config(config, overrides), Path(config)
+        default = default if default.is_dir() else Path("runs", default.stem)
+    elif overrides:
+        raise UserError(f"{overrides[0]}: overrides are for configs in files; change the values themselves")
+    else:
+        chosen = config if isinstance(config, RunConfig) else RunConfig.read(config, where="config")
+        default = Path("runs", chosen.task)
+    run = Run(chosen, default if folder is None else folder)
+    run.train(force=force, quiet=quiet, callbacks=callbacks)
+    return run
+
+
+def load(path: str | Path, checkpoint: str = "best", *, generation: Mapping[str, Any] | None = None) -> Run:
+    """A trained run with its model, on a GPU where there is one.
+
+    checkpoint: `best`, `latest`, `average` or `step-…`.
+    generation: options of `GenerateOptions` that replace those of the config, in evaluations too.
+    """
+    return Run(path).load(checkpoint, generation=generation)
 
 
 def diagnose(
@@ -49,8 +98,8 @@ def diagnose(
 
     module_or_factory: any torch module, or a function of a seed that makes one. A module gives the spread over batches,
         a factory the spread over seeds; measures against depth need one that takes `num_layers` too.
-    batch: what the module is called with: a tensor, a tuple, a dictionary; or a list of such. A single one is cut into
-        `batches` pieces along its first dimension, where its tensors agree on that.
+    batch: what the module is called with: a tensor, a tuple, a dictionary; or a list of such. A single one is divided
+        into `batches` parts along its first dimension, where its tensors agree on that.
     loss: a function of the output, or of the output and the batch, that gives a single number. Without it the output's
         own `loss` is used; without that, the mean of the output along a fixed random direction.
     seeds: how many models of a factory.
@@ -104,11 +153,30 @@ def diagnose_paths(arguments: Sequence[str], extent: Extent, progress: Progress 
         raise UserError("say what to diagnose: a config, a run folder, or a folder with config.json and safetensors")
     found: list[Diagnosis] = []
     for path in paths:
-        if not is_model_folder(path):
-            found += diagnose_run_or_config(path, overrides, extent, progress)
+        if not path.is_dir():
+            if path.suffix == ".json":
+                found += read_diagnoses(path)
+            else:
+                run = Run(read_config(path, overrides), Path("runs", path.stem))
+                found.append(diagnose_config(run, extent, progress))
             continue
         if overrides:
-            raise UserError(f"{path}: {overrides[0]} changes a config, but this is a folder with a model")
-        subject = pretrained_subject(path, batches=extent.batches, tokens=extent.tokens, depths=extent.output_depths)
-        found.append(examine(subject, seeds=extent.seeds, progress=progress))
+            raise UserError(f"{path}: a trained model is diagnosed as it is; {overrides[0]} needs a config file")
+        if is_model_folder(path):
+            subject = pretrained_subject(
+                path, batches=extent.batches, tokens=extent.tokens, depths=extent.output_depths
+            )
+            found.append(examine(subject, seeds=extent.seeds, progress=progress))
+        else:
+            _refuse_other_folder(RunFolder(path))
+            found += Run(path).diagnose(extent, progress)
     return found
+
+
+def _refuse_other_folder(folder: RunFolder) -> None:
+    if folder.status() is None or not folder.config.is_file():
+        content = ", ".join(sorted(each.name for each in folder.path.iterdir())[:8]) or "nothing in it"
+        raise UserError(
+            f"{folder.path}: neither a run folder ({folder.config.name} and {folder.status_file.name}) nor a model "
+            f"(config.json and safetensors); there is {content}"
+        )

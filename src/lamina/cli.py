@@ -1,4 +1,7 @@
-"""The commands. Each parses words and calls one function; what it needs is imported when it is called."""
+"""The commands: each parses its arguments, calls one function and prints its result.
+
+What a command needs is imported when it is called, so that `lamina --help` does not wait for torch.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ from lamina.errors import UserError
 if TYPE_CHECKING:
     from lamina.runs.run import Run
 
+DIVERGED = 3  # a result: started again, the run would end the same way
 REQUEUE = 75  # the run was interrupted and can be resumed: a scheduler should start it again
-BY_HAND = 130  # the same, but by Ctrl-C: nothing should
+INTERRUPTED = 130  # the same, by Ctrl-C: nothing should start it again
 
 app = typer.Typer(
     name="lamina",
@@ -57,7 +61,9 @@ def schemes(
 )
 def prepare(
     what: Annotated[str | None, typer.Argument(help="A named set, or a TOML file; leave it out for a list.")] = None,
-    changes: Annotated[list[str] | None, typer.Argument(help="Options to override, as key=value.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")
+    ] = None,
     output: Annotated[str | None, typer.Option(help="Where the store goes.")] = None,
     folder: Annotated[str | None, typer.Option(help="Where the source files are.")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace a store made from something else.")] = False,
@@ -82,7 +88,7 @@ def prepare(
     else:
         given = {"output": output, "folder": folder, "replace": replace or None}
         chosen = {name: value for name, value in given.items() if value is not None}
-        options = chosen_options(what, changes or [], chosen)
+        options = chosen_options(what, overrides or [], chosen)
         with progress_bar() as progress:
             store = prepare_store(options, progress)
         show_store(store)
@@ -96,7 +102,9 @@ def prepare(
 )
 def train(
     config: Annotated[str, typer.Argument(help="A TOML file, or the folder of a run to go on with.")],
-    changes: Annotated[list[str] | None, typer.Argument(help="Options to override, as key=value.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")
+    ] = None,
     folder: Annotated[str | None, typer.Option(help="The run folder; by default runs/ and the file's name.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Go on though config or data have changed.")] = False,
 ) -> None:
@@ -105,20 +113,18 @@ def train(
     from lamina.run_folder.folder import RunFolder
     from lamina.training.bf16 import prepare_environment
 
-    is_run = Path(config).is_dir()
-    prepare_environment(read_values(RunFolder(config).config if is_run else config, changes or []))  # before torch
+    source = RunFolder(config).config if Path(config).is_dir() else config
+    prepare_environment(read_values(source, overrides or []))  # before torch is imported
 
+    from lamina.api import train as train_model
     from lamina.report.terminal.runs import show_run
-    from lamina.runs.runs import read_config, summarise_run
-    from lamina.runs.runs import train as train_run
 
-    path = folder or (config if is_run else f"runs/{Path(config).stem}")
-    status = train_run(read_config(config, changes or []), path, force=force)
-    show_run(summarise_run(path))
-    if status.state == "stopped":
-        sys.exit(BY_HAND if status.reason == "SIGINT" else REQUEUE)
-    if status.state == "failed":
-        sys.exit(3)
+    run = train_model(config, overrides or [], folder=folder, force=force).summary()
+    show_run(run)
+    if run.state == "stopped":
+        sys.exit(INTERRUPTED if run.reason == "SIGINT" else REQUEUE)
+    if run.state == "failed":
+        sys.exit(DIVERGED)
 
 
 @app.command(
@@ -127,7 +133,7 @@ def train(
 )
 def evaluate(
     run: Annotated[str, typer.Argument(help="A run folder.")],
-    changes: Annotated[list[str] | None, typer.Argument(help="Options of generation, as key=value.")] = None,
+    overrides: Annotated[list[str] | None, typer.Argument(help="Options of generation, as key=value.")] = None,
     split: Annotated[str, typer.Option(help="The split to evaluate on.")] = "valid",
     checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = "best",
     beam: Annotated[int | None, typer.Option(min=1, help="Hypotheses a search keeps; else the config decides.")] = None,
@@ -136,7 +142,7 @@ def evaluate(
     """Measure a trained model with the metrics of its task."""
     from lamina.report.terminal.runs import show_evaluation
 
-    show_evaluation(_load(run, checkpoint, changes, beam, int8).evaluate(split))
+    show_evaluation(_load(run, checkpoint, overrides, beam, int8).evaluate(split))
 
 
 @app.command(
@@ -145,7 +151,7 @@ def evaluate(
 )
 def generate(
     run: Annotated[str, typer.Argument(help="A run folder.")],
-    changes: Annotated[list[str] | None, typer.Argument(help="Options of generation, as key=value.")] = None,
+    overrides: Annotated[list[str] | None, typer.Argument(help="Options of generation, as key=value.")] = None,
     input_file: Annotated[str, typer.Option("--input", help="A file of lines; - reads standard input.")] = "-",
     output_file: Annotated[str, typer.Option("--output", help="Where outputs go; - for standard output.")] = "-",
     output_format: Annotated[str, typer.Option(help="text (a line for each line) or jsonl (with scores).")] = "text",
@@ -157,25 +163,25 @@ def generate(
     int8: Annotated[bool, typer.Option("--int8", help="Use weights of 8 bits, on the CPU.")] = False,
 ) -> None:
     """Translate, summarise or continue lines of text, or score given targets."""
-    from lamina.runs.lines import generate_lines, score_lines
+    from lamina.runs.generation import generate_file, score_file
 
-    for word in changes or []:
-        if Path(word).is_file():
-            raise UserError(f"{word} is a file, not an option: to read it, say --input {word}")
+    for override in overrides or []:
+        if Path(override).is_file():
+            raise UserError(f"{override} is a file, not an option: to read it, say --input {override}")
     if score is not None and prefix:
         raise UserError("--score takes targets as they are; --prefix is for outputs that are generated")
-    loaded = _load(run, checkpoint, changes, beam, int8)
+    loaded = _load(run, checkpoint, overrides, beam, int8)
     if score is None:
-        generate_lines(loaded, input_file, output_file, output_format=output_format, to=to, prefix=prefix)
+        generate_file(loaded, input_file, output_file, output_format=output_format, to=to, prefix=prefix)
     else:
-        score_lines(loaded, input_file, score, output_file, output_format=output_format, to=to)
+        score_file(loaded, input_file, score, output_file, output_format=output_format, to=to)
 
 
-def _load(path: str, checkpoint: str, changes: list[str] | None, beam: int | None, int8: bool) -> Run:
+def _load(path: str, checkpoint: str, overrides: list[str] | None, beam: int | None, int8: bool) -> Run:
+    from lamina.api import load
     from lamina.config import words_to_values
-    from lamina.runs.run import load
 
-    generation = words_to_values(changes or [], example="length_penalty=1.2")
+    generation = words_to_values(overrides or [], example="length_penalty=1.2")
     generation |= {} if beam is None else {"method": "beam", "beam": beam}
     run = load(path, checkpoint, generation=generation)
     return run.quantise() if int8 else run
@@ -184,7 +190,9 @@ def _load(path: str, checkpoint: str, changes: list[str] | None, beam: int | Non
 @app.command(epilog="Example: lamina plan own.toml --gpus 8 --teraflops 312")
 def plan(
     config: Annotated[str, typer.Argument(help="A TOML file.")],
-    changes: Annotated[list[str] | None, typer.Argument(help="Options to override, as key=value.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")
+    ] = None,
     gpus: Annotated[int, typer.Option(min=1, help="How many devices share a batch.")] = 1,
     teraflops: Annotated[
         float, typer.Option(min=0.001, help="The peak of one device, in 10¹² operations a second.")
@@ -192,15 +200,11 @@ def plan(
     efficiency: Annotated[float, typer.Option(min=0.01, max=1, help="The share of the peak that is reached.")] = 0.4,
 ) -> None:
     """Estimate parameters, memory per device, operations and time of a training run, without running it."""
-    from dataclasses import asdict
-
     from lamina.report.terminal.runs import show_plan
-    from lamina.runs.runs import plan_run, read_config
+    from lamina.runs.run import Run, read_config
 
-    made = plan_run(
-        read_config(config, changes or []), "runs/plan", devices=gpus, teraflops=teraflops, efficiency=efficiency
-    )
-    show_plan(asdict(made) | {"memory": made.memory, "memory_checkpointed": made.memory_checkpointed})
+    run = Run(read_config(config, overrides or []), "runs/plan")
+    show_plan(run.plan(devices=gpus, teraflops=teraflops, efficiency=efficiency))
 
 
 @app.command(
@@ -234,14 +238,21 @@ def diagnose(
     from lamina.report.pages.diagnosis import save_diagnoses
     from lamina.report.pages.page import form_of
     from lamina.report.terminal.diagnosis import show_diagnoses
-    from lamina.runs.diagnose import Extent, read_depths
+    from lamina.runs.diagnose import Extent
 
     form_of(output, others=("json",))  # before the work, not after it
-    extent = Extent(seeds, batches, tokens, checkpoint, output_depths=read_depths(depths))
+    extent = Extent(seeds, batches, tokens, checkpoint, output_depths=_read_depths(depths))
     with progress_bar() as progress:
         diagnoses = diagnose_paths(what, extent, progress)
     save_diagnoses(diagnoses, output)
     show_diagnoses(diagnoses, output)
+
+
+def _read_depths(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UserError(f"depths are numbers of layers, separated by commas, such as 2,8,32, not {text!r}") from None
 
 
 @app.command(epilog="Example: lamina average runs/b2t --last 10")
@@ -252,9 +263,9 @@ def average(
     ] = None,
 ) -> None:
     """Average the weights of a run's last checkpoints."""
-    from lamina.runs.runs import average_run
+    from lamina.runs.run import Run
 
-    averaged = ", ".join(each.name for each in average_run(run, last))
+    averaged = ", ".join(each.name for each in Run(run).average(last))
     typer.echo(f"The average of {averaged}: use it with lamina evaluate {run} --checkpoint average")
 
 
@@ -267,7 +278,9 @@ def compare(
     residual: Annotated[
         str, typer.Option(help="Schemes, separated by commas: b2t, or post-ln/pre-ln for encoder and decoder.")
     ],
-    changes: Annotated[list[str] | None, typer.Argument(help="Options to override, as key=value.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")
+    ] = None,
     depth: Annotated[
         str | None, typer.Option(help="Depths, separated by commas: 6,12, or 60-12 for encoder and decoder.")
     ] = None,
@@ -283,7 +296,7 @@ def compare(
 
     path = Path(folder or f"runs/{Path(config).stem}-compared")
     file = report_file(output or path / "report.html")
-    cells = make_cells(config, changes or [], residual.split(","), depth.split(",") if depth else (), seeds)
+    cells = make_cells(config, overrides or [], residual.split(","), depth.split(",") if depth else (), seeds)
     compare_and_summarise(cells, path, file)
     typer.echo(f"\nThe report: {file}")
 
@@ -329,7 +342,7 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         typer.echo("lamina: interrupted", err=True)
-        sys.exit(BY_HAND)
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lamina.data.noise import Masking, drop_words
+from lamina.data.noise import Masking, drop_words, permutation, uniforms
 from lamina.data.packed import PackedField
-from lamina.data.randomness import permutation, uniforms
 from lamina.errors import UserError
 
 SPECIAL = (0, 1, 2)

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.data.packed import PackedField, append, join, prepend, score_padding, stretches, to_tensors
+from lamina.data.packed import PackedField, append, join, prepend, score_cells, stretches, to_tensors
 
 sequences = st.lists(st.lists(st.integers(0, 50), max_size=6), max_size=8)
 
@@ -49,11 +49,12 @@ def test_stretches_follow_each_other() -> None:
     assert stretches(np.array([7, 2, 5]), np.array([2, 0, 3])).tolist() == [7, 8, 5, 6, 7]
 
 
-def test_score_padding_counts_the_grid_that_attention_computes() -> None:
-    assert score_padding(np.array([4, 4, 4])) == 0
-    assert score_padding(np.array([4, 2])) == pytest.approx(1 - (16 + 4) / 32)
-    assert score_padding(np.array([4, 2]), np.array([1, 3])) == pytest.approx(1 - (4 + 6) / (2 * 4 * 3))
-    assert score_padding(np.array([], np.int64)) == 0
+def test_score_cells_count_the_grid_that_attention_computes() -> None:
+    full, half = np.array([4, 4, 4]), np.array([4, 2])
+    assert score_cells(full, full) == (48, 48)
+    assert score_cells(half, half) == (32, 16 + 4)
+    assert score_cells(half, np.array([1, 3])) == (2 * 4 * 3, 4 + 6)
+    assert score_cells(np.array([], np.int64), np.array([], np.int64)) == (0, 0)
 
 
 def test_tensors_have_the_ids_and_lengths() -> None:

@@ -19,11 +19,11 @@ import pytest
 
 from lamina.data.prepare import PrepareOptions, prepare, summarise
 from lamina.data.store import Store
-from lamina.data.text_files import BYTE_ORDER_MARK, CARRIAGE_RETURN
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.vocabulary import VocabularyOptions
 from lamina.errors import UserError
 from lamina.files.progress import progress_bar
+from lamina.files.text_lines import BYTE_ORDER_MARK, CARRIAGE_RETURN
 
 WORDS = ["the", "dog", "cat", "house", "river", "runs", "sleeps", "quickly", "under", "blue", "seven", "again"]
 SPLITS = ("train", "valid", "test")
@@ -422,7 +422,7 @@ def test_one_changed_setting_is_noticed(tmp_path: Path) -> None:
     for change in changes:
         with pytest.raises(UserError, match=f"different now: option {next(iter(change))}"):
             prepare(options(tmp_path, **{**base, **change}))
-    assert prepare(options(tmp_path, **base)).manifest.settings_sha256 == store.manifest.settings_sha256
+    assert prepare(options(tmp_path, **base)).manifest.settings == store.manifest.settings
 
 
 def test_a_source_that_changes_under_our_hands_is_refused(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.data.manifest import FILE, Manifest, SourceRecord
-from lamina.data.store import DROPPED, Store
+from lamina.data.store import DROPPED, MANIFEST, Manifest, SourceRecord, Store
 from lamina.data.store_writer import StoreWriter
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.vocabulary import VocabularyOptions
@@ -177,10 +176,10 @@ def noticed(folder: Path) -> bool:
 
 def rewrite(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Change a manifest and seal it again, as an attacker or another version would."""
-    sealed = json.loads((folder / FILE).read_bytes())
+    sealed = json.loads((folder / MANIFEST).read_bytes())
     change(sealed)
     sealed["sha256"] = hash_json(sealed["manifest"])
-    (folder / FILE).write_text(json.dumps(sealed))
+    (folder / MANIFEST).write_text(json.dumps(sealed))
 
 
 @pytest.mark.parametrize(
@@ -213,14 +212,14 @@ def test_foreign_manifests_are_refused(
 
 def test_settings_are_sealed(tmp_path: Path) -> None:
     folder = tmp_path / "store"
-    digest = small(folder).manifest.settings_sha256
-    content = (folder / FILE).read_text()
-    (folder / FILE).write_text(content.replace('"max_length": 5', '"max_length": 6'))
+    before = small(folder).manifest.settings
+    content = (folder / MANIFEST).read_text()
+    (folder / MANIFEST).write_text(content.replace('"max_length": 5', '"max_length": 6'))
     with pytest.raises(UserError, match="was changed after it was written"):
         Store.open(folder)
-    (folder / FILE).write_text(content)
+    (folder / MANIFEST).write_text(content)
     rewrite(folder, lambda sealed: sealed["manifest"]["settings"].update(max_length=6))
-    assert Manifest.load(folder).settings_sha256 != digest
+    assert Manifest.load(folder).settings != before
 
 
 def test_half_stores_are_refused_with_the_way_out(tmp_path: Path) -> None:
@@ -235,10 +234,10 @@ def test_half_stores_are_refused_with_the_way_out(tmp_path: Path) -> None:
     tokens.unlink()
     with pytest.raises(UserError, match=r"text.tokens.npy: missing"):
         Store.open(folder)
-    (folder / FILE).write_text('{"format": "lamina-st')
+    (folder / MANIFEST).write_text('{"format": "lamina-st')
     with pytest.raises(UserError, match=r"damaged.* Run lamina prepare again"):
         Store.open(folder)
-    (folder / FILE).unlink()
+    (folder / MANIFEST).unlink()
     with pytest.raises(UserError, match=r"only half of one; delete it and run lamina prepare"):
         Store.open(folder)
 

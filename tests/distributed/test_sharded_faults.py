@@ -17,7 +17,7 @@ from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
 from lamina.errors import UserError
-from lamina.runs.runs import train
+from lamina.runs.run import Run
 from lamina.training.checkpoint import storage as checkpoint
 from lamina.training.distributed.world import World
 from support.distributed_jobs import CPU, WAYS, Job, assert_same_run, building, job, prepare_toy, work_together
@@ -37,7 +37,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     prepare_toy(root / "toy")
     run_in_processes(2, work_together, [usual(root, "sharded")])
     alone = usual(root, "alone")
-    train(alone.config, alone.folder, quiet=True)
+    Run(alone.config, alone.folder).train(quiet=True)
     return root
 
 
@@ -133,5 +133,5 @@ def test_killed_amid_a_save_the_one_before_is_there(victims: tuple[int, ...], ro
     saved = checkpoint.find_latest(killed.folder / "checkpoints")
     assert saved is not None
     assert saved.name == "step-00000002"
-    train(killed.config, killed.folder, quiet=True)
+    Run(killed.config, killed.folder).train(quiet=True)
     assert_same_run(root / "alone", killed.folder)

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from lamina.config import to_toml
 from lamina.data.store import Store
 from lamina.run_folder.folder import RunFolder
-from lamina.runs.runs import average_run, evaluate, train
+from lamina.runs.run import Run
 from lamina.training.callbacks.display import Display
 from lamina.training.distributed.parallel import whole
 from lamina.training.distributed.world import ALONE, World
@@ -60,12 +60,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         job(root, "unmixed", model={"residual": "admin"}, accumulate=3),
         *(mixed(way, root, 2) for way in WAYS),
     ]:
-        train(alone.config, alone.folder, quiet=True)
+        Run(alone.config, alone.folder).train(quiet=True)
     on_two = [same_run(way, scheme, root, "two") for way in WAYS for scheme in SCHEMES]
     run_in_processes(2, work_together, [*on_two, *(mixed(way, root, 4) for way in WAYS), *others(root)])
     run_in_processes(4, work_together, [mixed(way, root, 6) for way in WAYS] + [same_run("fsdp", "dlcl", root, "four")])
     for way in WAYS:
-        train(mixed(way, root, STEPS).config, root / f"mixed-{way}", quiet=True)
+        Run(mixed(way, root, STEPS).config, root / f"mixed-{way}").train(quiet=True)
     return root
 
 
@@ -104,10 +104,10 @@ def test_a_sharded_run_is_read_by_everything_that_reads_runs(root: Path, tmp_pat
     latest = folder / "checkpoints" / "latest"
     assert sorted(each.name for each in latest.iterdir() if each.is_dir()) == ["model", "optimiser"]
     assert len(list((latest / "model").iterdir())) == 2
-    scores = evaluate(folder, which="latest").scores["valid"]
+    scores = Run(folder).load("latest").evaluate().scores["valid"]
     assert scores["nll"] == pytest.approx(numbers(folder, "valid_nll")[-1], rel=1e-5)
-    average_run(folder, 3)
-    assert evaluate(folder, which="average").scores["valid"]["nll"] == pytest.approx(scores["nll"], rel=0.1)
+    Run(folder).average(3)
+    assert Run(folder).load("average").evaluate().scores["valid"]["nll"] == pytest.approx(scores["nll"], rel=0.1)
 
 
 def gradients(rank: int, count: int, jobs: list[Job], dtype: torch.dtype) -> None:

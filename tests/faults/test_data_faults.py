@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from lamina.data import store_writer
-from lamina.data.archive import unpack
 from lamina.data.prepare import PrepareOptions, prepare
 from lamina.data.store import Store
 from lamina.errors import UserError
+from lamina.files.archive import unpack
 from support.processes import heed_interrupts
 
 pytestmark = pytest.mark.faults

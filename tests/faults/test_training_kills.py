@@ -42,7 +42,7 @@ threads = 1
 NURSERY = """
 import os, sys
 import tokenizers, torch, torch._dynamo  # all that a run imports on its way: once, and then each run is forked
-from lamina.runs.runs import read_config, train
+from lamina.runs.run import Run, read_config
 
 torch.set_num_threads(1)
 for line in sys.stdin:
@@ -50,7 +50,7 @@ for line in sys.stdin:
     child = os.fork()
     if child == 0:
         try:
-            train(read_config(config, []), folder, quiet=True)
+            Run(read_config(config), folder).train(quiet=True)
             os._exit(0)
         finally:
             os._exit(1)

@@ -22,7 +22,7 @@ import lamina
 from golden import outputs
 from lamina import Transformer, residual
 from lamina import training as training_package
-from lamina.data.order import BatchPlan, OrderOptions
+from lamina.data.batches import BatchPlan, OrderOptions
 from lamina.data.prepare import prepare
 from lamina.data.sources import find_source, source_options
 from lamina.data.store import Store
@@ -30,7 +30,7 @@ from lamina.diagnosis import measures
 from lamina.model.initialisation import Initialisation
 from lamina.model.presets import preset
 from lamina.run_folder.folder import RunFolder
-from lamina.runs.runs import evaluate, train
+from lamina.runs.run import Run
 from lamina.tasks import TASKS, build_task
 from lamina.training.config import RunConfig
 from lamina.training.optimisers import OPTIMISERS
@@ -208,7 +208,7 @@ def shortened(sets: Any, count: int) -> Any:
 def training(folder: Path, name: str, task: str = "translation", **changes: Any) -> dict[str, Any]:
     """Twenty steps through the real loop into a run folder: what it logged."""
     run = folder / name
-    status = train(config(folder, task, **changes), run, quiet=True)
+    status = Run(config(folder, task, **changes), run).train(quiet=True)
     lines = list(RunFolder(run).metrics.read())
     steps = [line for line in lines if "gradient_norm" in line]
     measured = [(key, value) for line in lines for key, value in line.items() if key.startswith("valid_")]
@@ -238,7 +238,7 @@ def task(name: str, folder: Path) -> Any:
     options = {"block_length": 32} if "block_length" in TASKS[name].Options.model_fields else {}
     options |= {"word_dropout": 0.1} if "word_dropout" in TASKS[name].Options.model_fields else {}
     found = training(folder, f"task-{name}", name, model={"residual": "b2t"}, task_options=options)
-    evaluation = evaluate(folder / f"task-{name}", "valid")
+    evaluation = Run(folder / f"task-{name}").evaluate("valid")
     unigram = build_task(name, store_for(name, folder), options).unigram_nll("valid")
     return {"training": found, "evaluation": dict(sorted(evaluation.scores.items())), "unigram": unigram}
 

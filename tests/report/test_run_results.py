@@ -15,7 +15,7 @@ from lamina.report.conclusions import draw_conclusions
 from lamina.report.pages.comparison import comparison_page
 from lamina.report.run_results import read_run_results
 from lamina.run_folder.folder import RunFolder
-from lamina.runs.runs import read_config, train
+from lamina.runs.run import Run, read_config
 from lamina.tasks.base import SampleOutput
 from support.trained_runs import trained_run
 
@@ -50,7 +50,7 @@ def test_the_result_of_a_failed_run(made: Path) -> None:
 def test_a_finished_run_has_its_metric_and_samples(made: Path) -> None:
     words = ["train.steps=60", "train.samples=2", "train.validate_every=30", "schedule.learning_rate=3e-2"]
     path = made / "finished"
-    train(read_config(made / "translation", words), path, quiet=True)
+    Run(read_config(made / "translation", words), path).train(quiet=True)
     (result,) = read_run_results([path])
     assert result.state == "finished"
     (final,) = [line for line in RunFolder(path).metrics.read() if "final_bleu" in line]

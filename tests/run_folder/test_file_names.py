@@ -16,7 +16,7 @@ NAMES = re.compile(
     r"|(model|optimiser|random)\.safetensors|(optimiser|counters)\.json|(start|training|failure|observations)\.json"
     r"|fingerprint\.json|cost\.json|diagnosed\.json|log\.txt|wandb-id|\.former|\.replaced|^\.lock$"
 )
-STORES = {"data/manifest.py"}
+STORES = {"data/store.py"}
 """The manifest of a store is the store's own file, which a run folder holds a copy of."""
 
 

@@ -12,8 +12,8 @@ from lamina.api import diagnose_paths
 from lamina.diagnosis.measures import measures_that_need
 from lamina.diagnosis.results import Diagnosis, Stage
 from lamina.errors import UserError
-from lamina.runs.diagnose import NO_CHECKPOINT, Extent, read_depths, subjects_of
-from lamina.runs.runs import read_config, train
+from lamina.runs.diagnose import NO_CHECKPOINT, Extent, subjects_of
+from lamina.runs.run import Run, read_config
 from lamina.training.checkpoint import storage as checkpoint
 
 RECORDED = {"gradient-by-layer", "gradient-along-stream", "gradient-at-norms", "stream-norms", "norm-jacobian"}
@@ -42,7 +42,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = f'task = "translation"\n[data]\nstore = "{folder / "store"}"\nmax_tokens = 400\n'
     text += '[model]\npreset = "iwslt"\nnum_layers = 2\nmodel_dim = 16\nfeed_forward_dim = 32\nnum_heads = 2\n'
     (folder / "own.toml").write_text(text + "[train]\nsteps = 4\nsamples = 0\n")
-    train(read_config(folder / "own.toml", []), folder / "run", quiet=True)
+    Run(read_config(folder / "own.toml", []), folder / "run").train(quiet=True)
     return folder
 
 
@@ -79,7 +79,7 @@ def test_a_run_is_measured_at_its_start_and_at_a_checkpoint(place: Path) -> None
     kept = place / "run" / "diagnosis"
     assert same(Diagnosis.read(kept / "start.json"), start)
     assert same(Diagnosis.read(kept / "step-00000004.json"), trained)
-    *_, latest = subjects_of(place / "run", [], Extent(checkpoint="latest", tokens=60))
+    *_, latest = subjects_of(Run(place / "run"), Extent(checkpoint="latest", tokens=60))
     assert latest.stage.step == 4
 
 
@@ -104,7 +104,7 @@ def test_a_trained_run_is_judged_by_its_optimiser_s_state(place: Path) -> None:
 
 def test_another_optimiser_says_why_it_has_no_condition(place: Path, tmp_path: Path) -> None:
     config = read_config(place / "own.toml", ["optimiser.name=sgd", "schedule.learning_rate=0.01"])
-    train(config, tmp_path / "run", quiet=True)
+    Run(config, tmp_path / "run").train(quiet=True)
     *_, trained = diagnose_paths([str(tmp_path / "run")], SMALL_EXTENT)
     with pytest.raises(UserError, match="SGD is not Adam"):
         trained["adam-conditioning"]
@@ -118,7 +118,10 @@ def test_another_optimiser_says_why_it_has_no_condition(place: Path, tmp_path: P
         (["{place}/missing.toml"], "missing.toml: no such file"),
         (["{place}/own.toml", "model.residul=b2t"], "did you mean 'residual'"),
         (["{place}/store"], "neither a run folder .* nor a model .* there is dropped.json, manifest.json"),
-        (["{place}/run", "model.dropout=0"], "a run is looked at as it was trained"),
+        (
+            ["{place}/run", "model.dropout=0"],
+            "a trained model is diagnosed as it is; model.dropout=0 needs a config file",
+        ),
     ],
 )
 def test_mistakes(words: list[str], message: str, place: Path) -> None:
@@ -151,9 +154,9 @@ def test_a_run_that_is_half_written(place: Path, tmp_path: Path) -> None:
 def test_depths_on_the_command_line() -> None:
     from typer.testing import CliRunner
 
-    from lamina.cli import app
+    from lamina.cli import _read_depths, app
 
-    assert read_depths("2,8, 32") == (2, 8, 32)
+    assert _read_depths("2,8, 32") == (2, 8, 32)
     asked = CliRunner().invoke(app, ["diagnose", "missing.toml", "--depths", "2;8"])
     assert isinstance(asked.exception, UserError)
     assert "separated by commas, such as 2,8,32, not '2;8'" in str(asked.exception)

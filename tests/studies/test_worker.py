@@ -10,8 +10,7 @@ import pytest
 from lamina.config import to_toml
 from lamina.errors import UserError
 from lamina.run_folder.folder import RunFolder
-from lamina.runs import diagnose as diagnosis
-from lamina.runs import runs
+from lamina.runs.run import Run
 from lamina.studies import worker
 from lamina.studies.worker import is_done
 from lamina.training.config import RunConfig
@@ -34,8 +33,8 @@ def refuse(message: str) -> Any:
 
 
 def test_it_is_done_when_it_is_diagnosed_as_it_would_be_now(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "train", refuse("it is not trained again"))
-    monkeypatch.setattr(diagnosis, "diagnose_run_or_config", refuse("its weights are not finite"))
+    monkeypatch.setattr(Run, "train", refuse("it is not trained again"))
+    monkeypatch.setattr(Run, "diagnose", refuse("its weights are not finite"))
     assert not is_done(run, RunConfig()), "killed before its diagnosis"
     worker._work(run, 1)
     assert is_done(run, RunConfig()), "a model that cannot be measured is not measured again and again"
@@ -51,6 +50,6 @@ def test_what_training_says_is_not_lost_where_the_cost_cannot_be_written(
 ) -> None:
     (run / "status.json").unlink()
     (run / "cost.json").mkdir()
-    monkeypatch.setattr(runs, "train", refuse("make room and resume the run"))
+    monkeypatch.setattr(Run, "train", refuse("make room and resume the run"))
     with pytest.raises(UserError, match="make room and resume the run"):
         worker._work(run, 1)

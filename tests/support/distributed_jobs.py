@@ -13,7 +13,7 @@ from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.data.store import Store
 from lamina.run_folder.folder import RunFolder
-from lamina.runs.runs import _train
+from lamina.runs.run import Run
 from lamina.training.callbacks.display import Display
 from lamina.training.checkpoint import storage as checkpoint
 from lamina.training.config import RunConfig
@@ -59,13 +59,13 @@ def job(root: Path, name: str, way: str = "ddp", *, model: Any = None, optimiser
 def work_together(rank: int, count: int, jobs: list[Job]) -> None:
     world = World(rank, count, CPU)
     for each in jobs:
-        folder = RunFolder(each.folder)
+        run = Run(each.config, each.folder)
         if world.is_first:
-            folder.claim()
+            run.folder.claim()
         try:
-            _train(each.config, folder, world, Display(quiet=True), Interrupts(lambda text: None), False)
+            run.train_as_one_of(world, Display(quiet=True), Interrupts(lambda text: None))
         finally:
-            folder.release()
+            run.folder.release()
         dist.barrier()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lamina.runs.runs import train
+from lamina.runs.run import Run
 from lamina.training.config import RunConfig
 from support.small_tasks import small_store
 
@@ -24,5 +24,5 @@ def trained_run(task: str, folder: Path, steps: int = 6, **task_options: Any) ->
         "schedule": {"learning_rate": 1e-3, "warmup_steps": 3},
         "train": {"steps": steps, "validate_every": 0, "samples": 0},
     }
-    train(RunConfig.read(values, where="test"), path, quiet=True)
+    Run(RunConfig.read(values, where="test"), path).train(quiet=True)
     return path

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from lamina import UserError
-from lamina.data.order import OrderOptions
+from lamina.data.batches import OrderOptions
 from lamina.data.packed import PackedField
 from lamina.data.tokenizer import BOS, CLS, EOS, MASK, SEP
 from lamina.generate.hypothesis import Hypothesis

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from lamina.cli import app
 from lamina.config import to_toml
 from lamina.errors import UserError
-from lamina.runs.runs import average_run, evaluate, train
+from lamina.runs.run import Run
 from lamina.tasks.base import Losses
 from lamina.training.checkpoint import storage as checkpoint
 from support.small_runs import config_for, weights
@@ -57,13 +57,13 @@ def run(config: Path) -> str:
 def test_evaluate(run: str) -> None:
     heading, row = printed("evaluate", run, "--checkpoint", "latest").splitlines()[:2]
     assert heading.split()[:3] == ["set", "loss", "nll"]
-    expected = evaluate(run, which="latest").scores["valid"]["nll"]
+    expected = Run(run).load("latest").evaluate().scores["valid"]["nll"]
     assert float(row.split()[2]) == pytest.approx(expected, rel=1e-3)
 
 
 def test_average_takes_all_that_are_kept_by_default(run: str) -> None:
     with pytest.raises(UserError, match=rf"no average yet; make it with lamina average {run}"):
-        evaluate(run, which="average")
+        Run(run).load("average").evaluate()
     shown = printed("average", run)
     assert shown == (
         "The average of step-00000040, step-00000050, step-00000060: "
@@ -84,34 +84,34 @@ def test_a_best_one_long_before_is_no_part_of_the_average(
     rising = (Losses(torch.tensor(1.0), torch.tensor(float(each)), 1) for each in count())
     monkeypatch.setattr("lamina.tasks.base.Task.total_losses", lambda *given, **options: next(rising))
     config = config_for("translation", stores, train={"steps": 12, "validate_every": 2, "save_every": 2, "keep": 2})
-    train(config, tmp_path / "run", quiet=True)
+    Run(config, tmp_path / "run").train(quiet=True)
     there = [each.name for each in checkpoint.list_checkpoints(tmp_path / "run" / "checkpoints")]
     assert there == ["step-00000002", "step-00000010", "step-00000012"]
-    assert [each.name for each in average_run(tmp_path / "run")] == there[1:]
+    assert [each.name for each in Run(tmp_path / "run").average()] == there[1:]
     with pytest.raises(UserError, match="3 checkpoints asked for, but 2 kept; train with train.keep=3"):
-        average_run(tmp_path / "run", 3)
+        Run(tmp_path / "run").average(3)
 
 
 @pytest.mark.parametrize("damage", ["cut", "bit"])
 def test_a_damaged_average_is_noticed(damage: str, run: str) -> None:
-    average_run(run)
+    Run(run).average()
     file = Path(run) / "average" / "model.safetensors"
     content = file.read_bytes()
     middle = len(content) // 2
     flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
     file.write_bytes(content[:-5] if damage == "cut" else flipped)
     with pytest.raises(UserError, match=r"average/model.safetensors: damaged"):
-        evaluate(run, which="average")
-    average_run(run)
-    evaluate(run, which="average")
+        Run(run).load("average").evaluate()
+    Run(run).average()
+    Run(run).load("average").evaluate()
 
 
 def test_average_of_what_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nowhere: not a run folder"):
-        average_run(tmp_path / "nowhere")
+        Run(tmp_path / "nowhere").average()
     (tmp_path / "config.toml").write_text("")
     with pytest.raises(UserError, match=r"no checkpoint yet"):
-        average_run(tmp_path)
+        Run(tmp_path).average()
 
 
 def test_plan(config: Path) -> None:

@@ -21,7 +21,7 @@ def test_every_key_of_every_section_has_its_row() -> None:
     parts = config_reference().split("## A run")[1].split("\n### ")
     tables = {part.splitlines()[0].partition("]")[0].removeprefix("["): part for part in parts[1:]} | {"": parts[0]}
     found = dict(sections(RunConfig().model_dump()))
-    assert {"train", "diagnose", "diagnose.band", "diagnose.verdicts"} <= found.keys()
+    assert {"train", "diagnose", "diagnose.band", "diagnose.thresholds.vanishing"} <= found.keys()
     for section, keys in found.items():
         for key in keys:
             assert f"| `{key}` |" in tables[section], f"{section}.{key}"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lamina.run_folder.folder import RunFolder
-from lamina.runs.runs import train
+from lamina.runs.run import Run
 from lamina.training.signals import SIGNALS, Interrupts
 from support.small_runs import assert_same, config_for, weights
 
@@ -53,12 +53,12 @@ def test_a_signal_while_a_run_starts_stops_it_before_the_first_step(
     number: signal.Signals, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = config_for("translation", stores, train={"steps": 3})
-    train(config, tmp_path / "whole", quiet=True)
+    Run(config, tmp_path / "whole").train(quiet=True)
     with monkeypatch.context() as patch:
         during(patch, "lamina.training.loop.build_optimiser", number)
-        status = train(config, tmp_path / "parts", quiet=True)
+        status = Run(config, tmp_path / "parts").train(quiet=True)
     assert (status.state, status.step, status.reason) == ("stopped", 0, number.name)
-    assert train(config, tmp_path / "parts", quiet=True).step == 3
+    assert Run(config, tmp_path / "parts").train(quiet=True).step == 3
     assert_same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
 
 
@@ -67,7 +67,7 @@ def test_a_signal_in_the_last_evaluation_lets_it_end(
 ) -> None:
     monkeypatch.setattr("lamina.tasks.base.Task.unigram_nll", lambda *given: 1e9)
     during(monkeypatch, "lamina.tasks.translation.Translation.evaluate", signal.SIGTERM)
-    status = train(config_for("translation", stores, train={"steps": 2}), tmp_path / "run", quiet=True)
+    status = Run(config_for("translation", stores, train={"steps": 2}), tmp_path / "run").train(quiet=True)
     assert (status.state, status.step) == ("finished", 2)
     assert any("final_bleu" in line for line in RunFolder(tmp_path / "run").metrics.read())
 

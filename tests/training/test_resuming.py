@@ -14,7 +14,7 @@ from lamina.data.prepare import prepare
 from lamina.data.prepare_options import PrepareOptions
 from lamina.model.presets import PRESETS
 from lamina.run_folder.folder import RunFolder
-from lamina.runs.runs import read_config, train
+from lamina.runs.run import Run, read_config
 from lamina.tasks.base import SampleOutput
 from lamina.training.checkpoint import storage as checkpoint
 from lamina.training.config import RunConfig
@@ -32,7 +32,7 @@ def die(*given: Any, **options: Any) -> None:
 def test_killed_before_the_first_checkpoint_nothing_is_told_twice(stores: Path, tmp_path: Path) -> None:
     changes = {"save_every": 5, "validate_every": 3}
     config = config_for("translation", stores, train=changes)
-    train(config, tmp_path / "whole", quiet=True)
+    Run(config, tmp_path / "whole").train(quiet=True)
     with RunFolder(tmp_path / "parts").claim() as folder:
         training = building(config, folder)
         training.save = lambda: None  # type: ignore[method-assign]
@@ -40,7 +40,7 @@ def test_killed_before_the_first_checkpoint_nothing_is_told_twice(stores: Path, 
         with pytest.raises(Killed):
             training.run()
     assert len(lines(tmp_path / "parts", "loss")) == 4
-    train(config, tmp_path / "parts", quiet=True)
+    Run(config, tmp_path / "parts").train(quiet=True)
     for name in ("loss", "valid_nll"):
         assert lines(tmp_path / "parts", name) == lines(tmp_path / "whole", name)
     assert [step for step, _ in lines(tmp_path / "parts", "loss")] == [1, 2, 3, 4, 5, 6]
@@ -51,7 +51,7 @@ def test_killed_before_the_first_checkpoint_nothing_is_told_twice(stores: Path, 
 
 def test_samples_after_the_checkpoint_are_forgotten(stores: Path, tmp_path: Path) -> None:
     config = config_for("translation", stores, train={"steps": 2})
-    train(config, tmp_path / "run", quiet=True)
+    Run(config, tmp_path / "run").train(quiet=True)
     with RunFolder(tmp_path / "run").claim() as folder:
         before = list(folder.samples.read())
         folder.samples.append(3, [SampleOutput("source", "reference", "output of a step that is not saved")])
@@ -67,12 +67,12 @@ def test_killed_after_the_last_save_a_run_trains_no_step_more(
     changes = {"schedule": {"learning_rate": 1e-9}}
     changes["train"] = {"steps": 20 if patience else 4, "validate_every": 1, "patience": patience}
     config = config_for("classification", stores, **changes)
-    train(config, tmp_path / "whole", quiet=True)
+    Run(config, tmp_path / "whole").train(quiet=True)
     with monkeypatch.context() as patch:
         patch.setattr("lamina.training.loop.Training._finish", die)
         with pytest.raises(Killed):
-            train(config, tmp_path / "parts", quiet=True)
-    status = train(config, tmp_path / "parts", quiet=True)
+            Run(config, tmp_path / "parts").train(quiet=True)
+    status = Run(config, tmp_path / "parts").train(quiet=True)
     whole = RunFolder(tmp_path / "whole").status()
     assert whole is not None
     assert (status.state, status.step, status.reason) == (whole.state, whole.step, whole.reason)
@@ -92,9 +92,9 @@ def test_killed_after_the_last_save_a_run_trains_no_step_more(
 )
 def test_a_start_that_fails_binds_nobody(mistake: dict[str, Any], stores: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError):
-        train(config_for("translation", stores, **mistake), tmp_path / "run", quiet=True)
+        Run(config_for("translation", stores, **mistake), tmp_path / "run").train(quiet=True)
     assert RunFolder(tmp_path / "run").status() is None
-    status = train(config_for("translation", stores, train={"steps": 2}), tmp_path / "run", quiet=True)
+    status = Run(config_for("translation", stores, train={"steps": 2}), tmp_path / "run").train(quiet=True)
     assert status.step == 2
 
 
@@ -103,31 +103,31 @@ def test_a_start_that_saved_nothing_binds_nobody(stores: Path, tmp_path: Path, m
     with monkeypatch.context() as patch:
         patch.setattr("lamina.training.loop.Training.update", die)
         with pytest.raises(Killed):
-            train(config_for("translation", stores), tmp_path / "run", quiet=True)
+            Run(config_for("translation", stores), tmp_path / "run").train(quiet=True)
     changed = config_for("translation", stores, data={"max_tokens": 100}, train={"steps": 2})
-    assert train(changed, tmp_path / "run", quiet=True).step == 2
+    assert Run(changed, tmp_path / "run").train(quiet=True).step == 2
     with RunFolder(tmp_path / "failed").claim() as folder:
         folder.store_config(to_toml(changed))
         folder.set_status("failed", 1, "the loss has been above its start")
     with pytest.raises(UserError, match=r"data.max_tokens: was 100, is 200"):
-        train(config_for("translation", stores), tmp_path / "failed", quiet=True)
+        Run(config_for("translation", stores), tmp_path / "failed").train(quiet=True)
 
 
 def test_a_changed_config_is_refused_with_the_difference(stores: Path, tmp_path: Path) -> None:
     config = config_for("translation", stores, train={"steps": 2})
-    train(config, tmp_path / "run", quiet=True)
+    Run(config, tmp_path / "run").train(quiet=True)
     changed = config_for("translation", stores, train={"steps": 2, "log_every": 7}, model={"dropout": 0.3})
     with pytest.raises(UserError, match=r"another config:\n  model.dropout: was None, is 0.3\nUse another folder"):
-        train(changed, tmp_path / "run", quiet=True)
+        Run(changed, tmp_path / "run").train(quiet=True)
     longer = config_for("translation", stores, train={"steps": 3})
-    assert train(longer, tmp_path / "run", quiet=True).step == 3
-    assert train(changed, tmp_path / "run", quiet=True, force=True).step == 3
+    assert Run(longer, tmp_path / "run").train(quiet=True).step == 3
+    assert Run(changed, tmp_path / "run").train(quiet=True, force=True).step == 3
 
 
 def test_a_pair_given_in_python_is_the_pair_that_was_written(stores: Path, tmp_path: Path) -> None:
     config = config_for("translation", stores, model={"num_layers": (2, 1)}, train={"steps": 2})
-    train(config, tmp_path / "run", quiet=True)
-    assert train(config, tmp_path / "run", quiet=True).step == 2
+    Run(config, tmp_path / "run").train(quiet=True)
+    assert Run(config, tmp_path / "run").train(quiet=True).step == 2
 
 
 def test_data_prepared_anew_is_refused_with_the_difference(stores: Path, tmp_path: Path) -> None:
@@ -142,17 +142,17 @@ def test_data_prepared_anew_is_refused_with_the_difference(stores: Path, tmp_pat
 
     prepared()
     config = config_for("translation", stores, data={"store": store}, train={"steps": 2})
-    train(config, tmp_path / "run", quiet=True)
+    Run(config, tmp_path / "run").train(quiet=True)
     prepared()
-    assert train(config, tmp_path / "run", quiet=True).step == 2  # the same again is the same
+    assert Run(config, tmp_path / "run").train(quiet=True).step == 2  # the same again is the same
     prepared(tokenizer={"size": 265})
     with pytest.raises(UserError, match=r"(?s)prepared anew.*settings.tokenizer.size: was 300, is 265\n") as refused:
-        train(config, tmp_path / "run", quiet=True)
+        Run(config, tmp_path / "run").train(quiet=True)
     assert "tokenizer.source: was '" in str(refused.value)
     (tmp_path / "b.txt").write_text("fünf sechs\n" * 40)
     prepared()
     with pytest.raises(UserError, match=r"source.train .*b.txt: was '\w{12}', is '\w{12}'\n") as refused:
-        train(config, tmp_path / "run", quiet=True)
+        Run(config, tmp_path / "run").train(quiet=True)
     assert "settings." not in str(refused.value)
 
 
@@ -163,16 +163,16 @@ def test_a_preset_is_written_out(stores: Path, tmp_path: Path, monkeypatch: pyte
     named = base.model_copy(update={"model": {"preset": "tiny", "dropout": 0.0}})
     spelt = base.model_copy(update={"model": small | {"dropout": 0.0}})
     for name, config in (("named", named), ("spelt", spelt)):
-        train(config, tmp_path / name, quiet=True)
+        Run(config, tmp_path / name).train(quiet=True)
     assert_same(weights(tmp_path / "named"), weights(tmp_path / "spelt"))
-    stored = read_config(tmp_path / "named", [])
+    stored = read_config(tmp_path / "named")
     assert stored.model == small | {"num_layers": [1, 1], "dropout": 0.0}
     longer = named.model_copy(update={"train": named.train.model_copy(update={"steps": 4})})
-    assert train(longer, tmp_path / "named", quiet=True).step == 4
+    assert Run(longer, tmp_path / "named").train(quiet=True).step == 4
     monkeypatch.setitem(PRESETS, "tiny", small | {"num_heads": 4})
-    assert read_config(tmp_path / "named", []).chosen_model()["num_heads"] == 2
+    assert read_config(tmp_path / "named").chosen_model()["num_heads"] == 2
     with pytest.raises(UserError, match=r"model.num_heads: was 2, is 4"):
-        train(longer, tmp_path / "named", quiet=True)
+        Run(longer, tmp_path / "named").train(quiet=True)
 
 
 def test_a_run_that_stored_the_name_of_its_preset_goes_on(
@@ -184,14 +184,14 @@ def test_a_run_that_stored_the_name_of_its_preset_goes_on(
     named: RunConfig = base.model_copy(update={"model": {"preset": "tiny"}})
     interrupted(named, tmp_path / "run", after=2)
     (tmp_path / "run" / "config.toml").write_text(to_toml(named))
-    assert train(named, tmp_path / "run", quiet=True).step == 4
+    assert Run(named, tmp_path / "run").train(quiet=True).step == 4
     assert "preset" not in read_config(tmp_path / "run", []).model
 
 
 def test_another_precision_by_force_starts_with_a_new_scale(stores: Path, tmp_path: Path) -> None:
-    train(config_for("translation", stores, train={"steps": 2}), tmp_path / "run", quiet=True)
+    Run(config_for("translation", stores, train={"steps": 2}), tmp_path / "run").train(quiet=True)
     half = config_for("translation", stores, train={"steps": 4, "precision": "fp16"})
-    assert train(half, tmp_path / "run", quiet=True, force=True).step == 4
+    assert Run(half, tmp_path / "run").train(quiet=True, force=True).step == 4
     counters = checkpoint.load(tmp_path / "run" / "checkpoints" / "latest").counters
     assert counters["scaler"]["scale"] == 2.0**16
     assert not torch.equal(*(weights(tmp_path / "run", f"step-0000000{at}")["tables.source.weight"] for at in (2, 4)))

@@ -14,7 +14,7 @@ from lamina import UserError, residual
 from lamina.diagnosis.results import Diagnosis
 from lamina.report.terminal.runs import show_run
 from lamina.run_folder.folder import RunFolder
-from lamina.runs.runs import average_run, evaluate, read_config, summarise_run, train
+from lamina.runs.run import Run, read_config
 from lamina.tasks import TASKS
 from lamina.tasks.base import Losses
 from lamina.training.config import RunConfig
@@ -24,10 +24,10 @@ from support.small_runs import assert_same, before_update, building, config_for,
 @pytest.mark.parametrize("task", TASKS)
 def test_an_interrupted_run_ends_with_the_same_weights_in_every_task(task: str, stores: Path, tmp_path: Path) -> None:
     config = config_for(task, stores, model={"dropout": 0.2})
-    train(config, tmp_path / "whole", quiet=True)
+    Run(config, tmp_path / "whole").train(quiet=True)
     for after in (1, 4):
         interrupted(config, tmp_path / "parts", after)
-    assert train(config, tmp_path / "parts", quiet=True).state in ("finished", "failed")
+    assert Run(config, tmp_path / "parts").train(quiet=True).state in ("finished", "failed")
     assert_same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
     whole, parts = (
         [line for line in RunFolder(tmp_path / name).metrics.read() if "loss" in line] for name in ("whole", "parts")
@@ -40,9 +40,9 @@ def test_an_interrupted_run_ends_with_the_same_weights_under_every_scheme(
     name: str, stores: Path, tmp_path: Path
 ) -> None:
     config = config_for("translation", stores, model={"residual": name, "dropout": 0.2}, train={"steps": 4})
-    train(config, tmp_path / "whole", quiet=True)
+    Run(config, tmp_path / "whole").train(quiet=True)
     interrupted(config, tmp_path / "parts", 3)
-    train(config, tmp_path / "parts", quiet=True)
+    Run(config, tmp_path / "parts").train(quiet=True)
     assert_same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
 
 
@@ -103,14 +103,14 @@ def test_a_bad_number_stops_before_the_update_and_is_named(name: str, stores: Pa
 
 def test_a_loss_that_stays_above_its_start_is_a_failure(stores: Path, tmp_path: Path) -> None:
     changes: dict[str, Any] = {"schedule": {"name": "constant", "learning_rate": 3.0}, "train": {"steps": 120}}
-    status = train(config_for("translation", stores, **changes), tmp_path / "run", quiet=True)
+    status = Run(config_for("translation", stores, **changes), tmp_path / "run").train(quiet=True)
     assert status.state == "failed"
     assert "above its start" in status.reason
     assert status.step < 120
 
 
 def test_a_model_that_only_counts_words_has_failed(stores: Path, tmp_path: Path) -> None:
-    status = train(config_for("translation", stores, train={"steps": 1}), tmp_path / "run", quiet=True)
+    status = Run(config_for("translation", stores, train={"steps": 1}), tmp_path / "run").train(quiet=True)
     assert status.state == "failed"
     assert "not below a unigram model's" in status.reason
 
@@ -120,28 +120,28 @@ def test_evaluate_average_and_summary_of_a_run(stores: Path, tmp_path: Path) -> 
     changes["train"] = {"steps": 60, "save_every": 20, "validate_every": 30}
     changes |= {"model": {"residual": "pre-ln", "model_dim": 32}, "data": {"max_tokens": 600}}
     config = config_for("language-modelling", stores, **changes)
-    status = train(config, tmp_path / "run", quiet=True)
+    status = Run(config, tmp_path / "run").train(quiet=True)
     assert status.state == "finished", status.reason
-    summary = summarise_run(tmp_path / "run")
-    scores = evaluate(tmp_path / "run")
+    summary = Run(tmp_path / "run").summary()
+    scores = Run(tmp_path / "run").evaluate()
     assert scores.scores["valid"]["nll"] == pytest.approx(summary.best_nll, rel=1e-5)
     assert summary.final["perplexity"] > 1
-    assert [each.name for each in average_run(tmp_path / "run", 2)] == ["step-00000040", "step-00000060"]
-    assert evaluate(tmp_path / "run", which="average").scores["valid"]["nll"] > 0
+    assert [each.name for each in Run(tmp_path / "run").average(2)] == ["step-00000040", "step-00000060"]
+    assert Run(tmp_path / "run").load("average").evaluate().scores["valid"]["nll"] > 0
     assert read_config(tmp_path / "run", []) == config
     with pytest.raises(UserError, match="9 checkpoints asked for, but 3 kept"):
-        average_run(tmp_path / "run", 9)
+        Run(tmp_path / "run").average(9)
     with pytest.raises(UserError, match="no checkpoint 'step-9'; there are: step-00000030"):
-        evaluate(tmp_path / "run", which="step-9")
+        Run(tmp_path / "run").load("step-9").evaluate()
     with pytest.raises(UserError, match="no split 'tset'"):
-        evaluate(tmp_path / "run", split="tset")
+        Run(tmp_path / "run").evaluate(split="tset")
     with pytest.raises(UserError, match="not a run folder"):
-        evaluate(tmp_path)
+        Run(tmp_path).evaluate()
 
 
 def test_patience_stops_early(stores: Path, tmp_path: Path) -> None:
     changes = {"schedule": {"learning_rate": 1e-9}, "train": {"steps": 50, "validate_every": 1, "patience": 3}}
-    status = train(config_for("classification", stores, **changes), tmp_path / "run", quiet=True)
+    status = Run(config_for("classification", stores, **changes), tmp_path / "run").train(quiet=True)
     assert status.step < 50
     assert status.reason == "no better validation nll in 3 measurements"
 
@@ -175,7 +175,7 @@ def test_the_loss_or_the_metric_decides_which_weights_are_best(
         lambda *given, **options: Losses(torch.tensor(1.0), torch.tensor(next(falling)), 1),
     )
     config = config_for("classification", stores, train={"validate_every": 2, **changes})
-    train(config, tmp_path / "run", quiet=True)
+    Run(config, tmp_path / "run").train(quiet=True)
     lines = list(RunFolder(tmp_path / "run").metrics.read())
     assert [line["step"] for line in lines if "valid_accuracy" in line] == measured
     assert [line["step"] for line in lines if "valid_nll" in line] == [2, 4, 6]
@@ -193,9 +193,9 @@ def test_patience_follows_the_metric_and_the_summary_tells_it(
     changes = {"steps": 20, "validate_every": 1, "best": "metric", "patience": 2, "keep": 2, "save_every": 0}
     config = config_for("classification", stores, train=changes)
     interrupted(config, tmp_path / "run", after=3)
-    status = train(config, tmp_path / "run", quiet=True)
+    status = Run(config, tmp_path / "run").train(quiet=True)
     assert (status.step, status.reason) == (4, "no better validation accuracy in 2 measurements")
-    summary = summarise_run(tmp_path / "run")
+    summary = Run(tmp_path / "run").summary()
     assert summary.best_metric == ("accuracy", 0.9, 2)
     show_run(summary)
     assert "best validation accuracy 0.9 at step 2" in capsys.readouterr().out
@@ -204,9 +204,9 @@ def test_patience_follows_the_metric_and_the_summary_tells_it(
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_low_precision_trains_and_resumes(precision: str, stores: Path, tmp_path: Path) -> None:
     config = config_for("translation", stores, train={"precision": precision})
-    train(config, tmp_path / "whole", quiet=True)
+    Run(config, tmp_path / "whole").train(quiet=True)
     interrupted(config, tmp_path / "parts", 3)
-    train(config, tmp_path / "parts", quiet=True)
+    Run(config, tmp_path / "parts").train(quiet=True)
     assert_same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
     first, *_, last = [line["nll"] for line in RunFolder(tmp_path / "whole").metrics.read() if "nll" in line]
     assert last < first
@@ -229,11 +229,11 @@ def test_config_mistakes(values: dict[str, Any], message: str) -> None:
 
 def test_the_best_weights_are_kept_though_no_save_was_due(stores: Path, tmp_path: Path) -> None:
     changes = {"train": {"steps": 9, "save_every": 0, "validate_every": 1}, "schedule": {"learning_rate": 1e-2}}
-    train(config_for("language-modelling", stores, **changes), tmp_path / "run", quiet=True)
-    summary = summarise_run(tmp_path / "run")
+    Run(config_for("language-modelling", stores, **changes), tmp_path / "run").train(quiet=True)
+    summary = Run(tmp_path / "run").summary()
     best = (tmp_path / "run" / "checkpoints" / "best").resolve()
     assert best.name == f"step-{summary.best_step:08d}"
-    assert evaluate(tmp_path / "run").scores["valid"]["nll"] == pytest.approx(summary.best_nll, rel=1e-5)
+    assert Run(tmp_path / "run").evaluate().scores["valid"]["nll"] == pytest.approx(summary.best_nll, rel=1e-5)
 
 
 def test_a_validation_loss_that_is_no_number_is_a_failure(
@@ -241,16 +241,16 @@ def test_a_validation_loss_that_is_no_number_is_a_failure(
 ) -> None:
     nothing = Losses(torch.tensor(torch.nan), torch.tensor(torch.nan), 5)
     monkeypatch.setattr("lamina.tasks.base.Task.total_losses", lambda *given, **options: nothing)
-    status = train(config_for("translation", stores), tmp_path / "run", quiet=True)
+    status = Run(config_for("translation", stores), tmp_path / "run").train(quiet=True)
     assert status.state == "failed"
     assert "validation loss after step 6 is not finite" in status.reason
 
 
 def test_a_run_that_has_ended_is_left_as_it_is(stores: Path, tmp_path: Path) -> None:
     config = config_for("translation", stores, train={"steps": 2})
-    first = train(config, tmp_path / "run", quiet=True)
+    first = Run(config, tmp_path / "run").train(quiet=True)
     lines = (tmp_path / "run" / "metrics.jsonl").read_bytes()
-    assert train(config, tmp_path / "run", quiet=True) == first
+    assert Run(config, tmp_path / "run").train(quiet=True) == first
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == lines
 
 
@@ -264,23 +264,23 @@ def test_the_last_validation_decides_not_the_best(
         lambda *given, **options: Losses(torch.tensor(1.0), torch.tensor(next(found)), 1),
     )
     changes = {"train": {"steps": 2, "validate_every": 1}}
-    status = train(config_for("translation", stores, **changes), tmp_path / "run", quiet=True)
+    status = Run(config_for("translation", stores, **changes), tmp_path / "run").train(quiet=True)
     assert status.state == "failed"
     assert "validation loss 50.000 is not below" in status.reason
 
 
 def test_a_multilingual_run_is_evaluated_over_all_pairs_together(stores: Path, tmp_path: Path) -> None:
-    train(config_for("multilingual-translation", stores, train={"steps": 2}), tmp_path / "run", quiet=True)
-    found = evaluate(tmp_path / "run")
+    Run(config_for("multilingual-translation", stores, train={"steps": 2}), tmp_path / "run").train(quiet=True)
+    found = Run(tmp_path / "run").evaluate()
     assert list(found.scores) == ["valid"]
     assert {"EX", "XE", "bleu", "bleu marn-selu"} <= set(found.scores["valid"])
     assert "tok:13a" in found.signatures["bleu"]
 
 
 def test_a_watched_run_trains_the_same_and_says_what_it_saw(stores: Path, tmp_path: Path) -> None:
-    train(config_for("translation", stores), tmp_path / "plain", quiet=True)
+    Run(config_for("translation", stores), tmp_path / "plain").train(quiet=True)
     watched = config_for("translation", stores, diagnose={"every": 2})
-    train(watched, tmp_path / "watched", quiet=True)
+    Run(watched, tmp_path / "watched").train(quiet=True)
     plain, other = weights(tmp_path / "plain"), weights(tmp_path / "watched")
     assert all(torch.equal(plain[name], other[name]) for name in plain)
     seen = [line for line in RunFolder(tmp_path / "watched").metrics.read() if "update/decoder.1.query" in line]
@@ -290,4 +290,4 @@ def test_a_watched_run_trains_the_same_and_says_what_it_saw(stores: Path, tmp_pa
     assert diagnosis.name == "watched"
     assert diagnosis.measures
     resumed = config_for("translation", stores, diagnose={"every": 3}, train={"steps": 9})
-    assert train(resumed, tmp_path / "watched", quiet=True).step == 9  # watching is no part of what is trained
+    assert Run(resumed, tmp_path / "watched").train(quiet=True).step == 9  # watching is no part of what is trained

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from lamina.run_folder.folder import RunFolder
-from lamina.runs.runs import train
+from lamina.runs.run import Run
 from lamina.tasks.translation import Translation
 from lamina.training.callbacks.base import Callback
 from lamina.training.distributed.world import World
@@ -159,10 +159,10 @@ def test_compiled_layers_train_the_same_weights(stores: Path, tmp_path: Path, mo
         return compile_function(function, backend="eager")
 
     config = config_for("translation", stores, model={"dropout": 0.0}, train={"steps": 3})
-    train(config, tmp_path / "plain", quiet=True)
+    Run(config, tmp_path / "plain").train(quiet=True)
     monkeypatch.setattr(torch, "compile", by_eager)
     asked = config_for("translation", stores, model={"dropout": 0.0}, train={"steps": 3, "compile": True})
-    train(asked, tmp_path / "compiled", quiet=True)
+    Run(asked, tmp_path / "compiled").train(quiet=True)
     assert {type(each).__name__ for each in compiled} == {"Layer"}
     assert len(compiled) == 4
     assert_same(weights(tmp_path / "plain"), weights(tmp_path / "compiled"))

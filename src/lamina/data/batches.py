@@ -1,14 +1,145 @@
-"""Batches of packed tokens, in the order of a plan, for one of several processes."""
+"""Batches of packed tokens: which examples form them, their contents, and a thread that makes them ahead of time.
+
+Which examples form a batch is a pure function of the seed, the epoch and the number of the batch:
+
+    all examples ── shuffled ──▶ pools ── each sorted by size ──▶ one row ── cut at max_tokens ──▶ batches ── shuffled
+
+Examples of similar size are batched together, but only within a pool, so that shuffling stays close to uniform. The
+plan does not depend on the number of processes: each takes its `share` of a global batch. Epoch and batch number are
+therefore all that a run has to store to continue.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import queue
+import threading
+import weakref
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from types import TracebackType
+from typing import Generic, Literal, Self, TypeVar, overload
+
+import numpy as np
+from pydantic import Field
 
 from lamina.data.examples import Examples
-from lamina.data.order import BatchPlan, share
+from lamina.data.noise import permutation
 from lamina.data.packed import Integers, PackedField
+from lamina.errors import UserError
+from lamina.options import Options
+
+
+class OrderOptions(Options):
+    """How examples are put into batches."""
+
+    max_tokens: int = Field(4096, ge=1)
+    """Tokens in a batch, over all processes: the sum over its examples of the larger of source and target."""
+    pool: int = Field(8192, ge=1)
+    """Examples among which like sizes are brought together; 1 does not group at all."""
+    oversize: Literal["error", "alone"] = "error"
+    """An example of more than max_tokens is an error, or a batch of its own."""
+    shuffle: bool = True
+    """Off for evaluation: all examples by size, the same in every epoch."""
+
+
+class Epoch(Sequence[Integers]):
+    """The global batches of one epoch, each an array of example numbers."""
+
+    def __init__(self, examples: Integers, bounds: Integers, turns: Integers) -> None:
+        self._examples, self._bounds, self._turns = examples, bounds, turns
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    @overload
+    def __getitem__(self, index: int) -> Integers: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Integers]: ...
+    def __getitem__(self, index: int | slice) -> Integers | list[Integers]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(len(self))[index]]
+        turn = self._turns[index]
+        return self._examples[self._bounds[turn] : self._bounds[turn + 1]]
+
+
+class BatchPlan:
+    """All epochs of global batches over examples of known size."""
+
+    def __init__(
+        self,
+        sizes: Integers,
+        options: OrderOptions,
+        seed: int = 0,
+        draw: Callable[[int], Integers] | None = None,
+    ) -> None:
+        """`draw(epoch)` says which examples an epoch holds, perhaps some of them twice; by default each comes once."""
+        self.sizes, self.options, self.seed = np.asarray(sizes, np.int64), options, seed
+        self._draw = draw or (lambda epoch: np.arange(len(self.sizes)))
+        self._last: tuple[int, Epoch] | None = None
+        self._check_sizes()
+
+    def epoch(self, epoch: int) -> Epoch:
+        """The batches of one epoch, counted from 0. The last one asked for is kept."""
+        last = self._last  # read once: a background thread may ask as well
+        if last is None or last[0] != epoch:
+            last = self._last = (epoch, self._plan(epoch))
+        return last[1]
+
+    def _plan(self, epoch: int) -> Epoch:
+        drawn = self._draw(epoch)
+        if self.options.shuffle:
+            drawn = drawn[permutation(len(drawn), "examples", self.seed, epoch)]
+        pool = self.options.pool if self.options.shuffle else max(1, len(drawn))
+        examples = _group(drawn, self.sizes, pool)
+        bounds = _cut(self.sizes[examples], self.options.max_tokens)
+        count = len(bounds) - 1
+        turns = permutation(count, "batches", self.seed, epoch) if self.options.shuffle else np.arange(count)
+        return Epoch(examples, bounds, turns)
+
+    def _check_sizes(self) -> None:
+        if len(self.sizes) == 0:
+            raise UserError("there are no examples to make batches from")
+        largest = int(self.sizes.argmax())
+        if self.options.oversize == "error" and self.sizes[largest] > self.options.max_tokens:
+            count = int((self.sizes > self.options.max_tokens).sum())
+            raise UserError(
+                f"example {largest} has {self.sizes[largest]:,} tokens, more than max_tokens = "
+                f"{self.options.max_tokens:,} ({count:,} such examples); raise max_tokens, set oversize = 'alone', "
+                "or have long examples skipped or truncated when the data is prepared"
+            )
+
+
+def _group(examples: Integers, sizes: Integers, pool: int) -> Integers:
+    """Sort each pool by size, every other one downwards, so that sizes do not jump where pools meet."""
+    pools = np.arange(len(examples)) // pool
+    upwards = sizes[examples]
+    return examples[np.lexsort((np.where(pools % 2, -upwards, upwards), pools))]
+
+
+def _cut(sizes: Integers, max_tokens: int) -> Integers:
+    """Where batches begin, and at last where the last one ends: each as long as the budget allows."""
+    totals = np.cumsum(sizes)
+    bounds = [0]
+    while bounds[-1] < len(sizes):
+        start = bounds[-1]
+        before = int(totals[start - 1]) if start else 0
+        bounds.append(max(start + 1, int(np.searchsorted(totals, before + max_tokens, side="right"))))
+    return np.array(bounds, np.int64)
+
+
+def share(batch: Integers, sizes: Integers, rank: int, processes: int) -> Integers:
+    """What process `rank` takes of a global batch; together the processes take all of it, each example once.
+
+    Examples are dealt from the largest down, to and fro, so that no process gets more tokens than another by more than
+    one example's size. A process may get none when there are fewer examples than processes.
+    """
+    if not 0 <= rank < processes:
+        raise UserError(f"rank {rank} does not exist among {processes} processes; ranks count from 0")
+    falling = np.argsort(-sizes[batch], kind="stable")
+    places = np.arange(len(batch)) % (2 * processes)
+    dealt_to = np.minimum(places, 2 * processes - 1 - places)
+    return batch[np.sort(falling[dealt_to == rank])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,3 +191,86 @@ class Batches:
         yield from self.epoch(epoch, start)
         for later in count(epoch + 1):
             yield from self.epoch(later)
+
+
+Item = TypeVar("Item")
+
+
+class _End:
+    """The last thing in a queue: why there is no more."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error
+
+
+class ReadAhead(Iterator[Item], Generic[Item]):
+    """Iterates over `items`, of which up to `depth` are made beforehand in a thread.
+
+    An error of the thread is raised here, after the items that came before it. Leave the `with` block, call `close`, or
+    forget the object: the thread ends, and `items` is closed in it.
+    """
+
+    def __init__(self, items: Iterator[Item], depth: int = 8) -> None:
+        if depth < 1:
+            raise UserError(f"reading ahead needs room for at least one batch, not {depth}")
+        self._queue: queue.Queue[Item | _End] = queue.Queue(depth)
+        self._stop = threading.Event()
+        # The thread must not know `self`, or a forgotten reader would never be collected and the thread never end.
+        self._thread = threading.Thread(
+            target=_fill, args=(items, self._queue, self._stop), name="lamina-read-ahead", daemon=True
+        )
+        self._finish = weakref.finalize(self, self._stop.set)
+        self._thread.start()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Item:
+        if self._stop.is_set():
+            raise StopIteration
+        item = self._queue.get()
+        if not isinstance(item, _End):
+            return item
+        self.close()
+        if item.error is not None:
+            raise item.error
+        raise StopIteration
+
+    def close(self) -> None:
+        """End the thread and wait until it has ended. What was made and not taken is lost."""
+        self._finish()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _fill(items: Iterator[Item], made: queue.Queue[Item | _End], stop: threading.Event) -> None:
+    error: BaseException | None = None
+    try:
+        try:
+            while not stop.is_set():
+                _offer(next(items), made, stop)
+        finally:
+            if isinstance(items, Generator):
+                items.close()
+    except StopIteration:
+        pass
+    except BaseException as raised:  # whatever it is, it belongs to the consumer
+        error = raised
+    _offer(_End(error), made, stop)
+
+
+def _offer(item: Item | _End, made: queue.Queue[Item | _End], stop: threading.Event) -> None:
+    """Wait for room and put the item in, unless nobody wants it any more."""
+    while not stop.is_set():
+        try:
+            made.put(item, timeout=0.05)
+        except queue.Full:
+            continue
+        return

@@ -89,16 +89,6 @@ def score_cells(queries: Integers, keys: Integers) -> tuple[int, int]:
     return len(queries) * int(queries.max()) * int(keys.max()), int((queries * keys).sum())
 
 
-def score_padding(queries: Integers, keys: Integers | None = None) -> float:
-    """The share of attention scores that is padding when each sequence gets the room of the longest.
-
-    `queries` and `keys` are lengths; without `keys`, a sequence attends to itself. Scores are the only place where
-    padding occurs.
-    """
-    computed, real = score_cells(queries, queries if keys is None else keys)
-    return 1 - real / computed if computed else 0.0
-
-
 def to_tensors(field: PackedField) -> tuple[Tensor, Tensor]:
     """Ids and lengths for torch, in pinned memory where there is a GPU to copy to."""
     import torch

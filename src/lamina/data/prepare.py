@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from lamina.data.encode import Encoder, SplitBuilder, encode_into
-from lamina.data.manifest import FILE, SourceRecord, SplitRecord
 from lamina.data.prepare_options import SPLITS, PrepareOptions
 from lamina.data.readers import READERS, Notes, Reader, make_reader
-from lamina.data.store import DROPPED, Store
+from lamina.data.store import DROPPED, MANIFEST, SourceRecord, SplitRecord, Store
 from lamina.data.store_writer import StoreWriter
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.vocabulary import sample_evenly
@@ -39,7 +38,7 @@ def prepare(options: PrepareOptions, progress: Progress = no_progress) -> Store:
     for reader in readers.values():
         reader.check()
     sources = _describe_sources(options, readers)
-    if (Path(options.output) / FILE).is_file() and not options.replace:
+    if (Path(options.output) / MANIFEST).is_file() and not options.replace:
         return _reuse(options, sources)
     before = _fingerprints(sources)
     with StoreWriter(options.output, options.replace) as writer:

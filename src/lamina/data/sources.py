@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from lamina.config import read_values, words_to_values
-from lamina.data.archive import unpack
 from lamina.data.catalogue import SOURCES, Source
 from lamina.data.prepare_options import PrepareOptions
 from lamina.errors import UserError, unknown
+from lamina.files.archive import unpack
 from lamina.files.hashes import hash_file
 
 

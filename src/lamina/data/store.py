@@ -1,30 +1,123 @@
 """The token store: a folder of memory-mapped arrays that training reads.
 
     store/
-      manifest.json            what it was made from and with, and every hash; written last
+      manifest.json            sources, settings, and the hash of every file; written last
       tokenizer.json           or tokenizer.source.json and tokenizer.target.json
-      dropped.json             the line numbers that were left out, by split, reason and file
-      train/source.tokens.npy  all sentences of one field, one after the other, without ends
-      train/source.offsets.npy where each starts, and at last where all end
+      dropped.json             the line numbers of dropped examples, by split, reason and file
+      train/source.tokens.npy  the sentences of one field, one after the other, without bos and eos
+      train/source.offsets.npy where each starts, and where the last one ends
       test/newstest2014/…      where a split has several sets: language pairs, test years
 
-Token arrays are uint16 when the vocabulary allows, else int32; offsets are int64. A label is a sequence of length one.
+Token arrays are uint16 if the vocabulary allows, otherwise int32; offsets are int64. A label is a sequence of length
+one. The manifest contains its own hash: its presence means that the store is finished, and any change to it is noticed.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import AfterValidator, model_validator
 
-from lamina.data.manifest import FILE, Manifest, SplitRecord
 from lamina.data.packed import stretches
 from lamina.data.tokenizer import Tokenizer
 from lamina.errors import UserError, unknown
-from lamina.files.hashes import hash_file
+from lamina.files.hashes import FileRecord, hash_file, hash_json
+from lamina.options import Options
+
+MANIFEST = "manifest.json"
+
+_FORMAT, _VERSION = "lamina-store", 1
+_WAY_OUT = "Run lamina prepare again, with --replace if the folder is in the way."
+
+
+def _inside(name: str) -> str:
+    """A relative path that stays inside the store, whoever wrote the manifest."""
+    if not re.fullmatch(r"[\w+.-]+(/[\w+.-]+)*", name) or ".." in name.split("/"):
+        raise ValueError("not a name inside the store")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_inside)]
+
+
+class SourceRecord(Options):
+    """One file, or one set on the hub, that went into the store. A hub set has its commit in place of a hash."""
+
+    split: str
+    path: str
+    bytes: int
+    sha256: str
+
+
+class FieldRecord(Options):
+    """One field of one split."""
+
+    dtype: str
+    tokens: int
+    longest: int
+    words: int
+    """Words between white space in the text of the kept examples, before any truncation; 0 for labels."""
+    characters: int
+    truncated: int
+
+
+class SplitRecord(Options):
+    """One split: its size, its fields, and what was left out on the way."""
+
+    examples: int
+    fields: dict[Name, FieldRecord]
+    dropped: dict[str, int]
+    repaired: dict[str, int]
+
+
+class Manifest(Options):
+    """Everything a store says about itself."""
+
+    settings: dict[str, Any]
+    sources: tuple[SourceRecord, ...]
+    labels: tuple[str, ...]
+    tokenizers: dict[Name, Name]
+    """The tokenizer file of each text field."""
+    splits: dict[Name, SplitRecord]
+    files: dict[Name, FileRecord]
+
+    @model_validator(mode="after")
+    def _check_tokenizers(self) -> Manifest:
+        for name in self.tokenizers.values():
+            if name not in self.files:
+                raise ValueError(f"the tokenizer {name} is not among the files")
+        return self
+
+    def dump(self) -> bytes:
+        """The sealed JSON file."""
+        body = self.model_dump(mode="json")
+        sealed = {"format": _FORMAT, "version": _VERSION, "sha256": hash_json(body), "manifest": body}
+        return (json.dumps(sealed, ensure_ascii=False, indent=1) + "\n").encode()
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest:
+        """Read the manifest of a finished, unchanged store of this version, or say what is wrong with it."""
+        try:
+            sealed = json.loads((folder / MANIFEST).read_bytes())
+            described = (sealed["format"], sealed["version"])
+        except OSError as error:
+            raise UserError(f"{folder}: {MANIFEST} cannot be read ({error.strerror}). {_WAY_OUT}") from None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise UserError(f"{folder / MANIFEST}: damaged, or not the manifest of a store. {_WAY_OUT}") from None
+        if described != (_FORMAT, _VERSION):
+            raise UserError(
+                f"{folder}: made by another version of Lamina (found {described[0]} {described[1]}, this one reads "
+                f"{_FORMAT} {_VERSION}). {_WAY_OUT}"
+            )
+        if sealed.get("sha256") != hash_json(sealed.get("manifest")):
+            raise UserError(f"{folder / MANIFEST}: was changed after it was written. {_WAY_OUT}")
+        return cls.read(sealed["manifest"], str(folder / MANIFEST))
+
 
 DROPPED = "dropped.json"
 
@@ -101,7 +194,7 @@ class Store:
     def open(cls, path: str | Path) -> Store:
         """Open a finished store; half-written, changed and foreign ones are refused. Reads no array."""
         folder = Path(path)
-        if not (folder / FILE).is_file():
+        if not (folder / MANIFEST).is_file():
             raise _not_finished(folder)
         store = cls(folder, Manifest.load(folder))
         for name, record in store.manifest.files.items():
@@ -196,5 +289,7 @@ def _not_finished(folder: Path) -> UserError:
             f"{folder}: only half written, since lamina prepare was interrupted or still runs; run it again."
         )
     if folder.exists():
-        return UserError(f"{folder}: no {FILE}, so not a store or only half of one; delete it and run lamina prepare.")
+        return UserError(
+            f"{folder}: no {MANIFEST}, so not a store or only half of one; delete it and run lamina prepare."
+        )
     return UserError(f"{folder}: no such store; make it with lamina prepare.")

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from lamina.data.manifest import FILE, FieldRecord, Manifest, SplitRecord
-from lamina.data.store import Store, offset_path, partial_path, token_path
+from lamina.data.store import MANIFEST, FieldRecord, Manifest, SplitRecord, Store, offset_path, partial_path, token_path
 from lamina.errors import UserError
 from lamina.files.atomic import sync_folder
 from lamina.files.hashes import FileRecord, hash_file
@@ -165,7 +164,7 @@ class StoreWriter:
             path.relative_to(self.folder).as_posix(): FileRecord(bytes=path.stat().st_size, sha256=hash_file(path))
             for path in files
         }
-        self.write(FILE, Manifest(files=records, **about).dump())
+        self.write(MANIFEST, Manifest(files=records, **about).dump())
         for folder in (*(path for path in self.folder.rglob("*") if path.is_dir()), self.folder):
             sync_folder(folder)
         self._publish()
@@ -196,7 +195,7 @@ class StoreWriter:
     def _refuse_to_overwrite(self) -> None:
         if not self._target.exists() or (self._target.is_dir() and not any(self._target.iterdir())):
             return
-        if not (self._target / FILE).is_file():
+        if not (self._target / MANIFEST).is_file():
             raise UserError(f"{self._target}: exists and is not a finished store; delete it or choose another output.")
         if not self._replace:
             raise UserError(

@@ -1,1 +1,1 @@
-"""Files on disk: atomic writes, locks, JSON lines and progress bars, used by every package above."""
+"""Files on disk: atomic writes, locks, hashes, text and JSON lines, archives and progress bars."""

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lamina.data.randomness import uniforms
+from lamina.data.noise import uniforms
 from lamina.generate.options import GenerateOptions
 from lamina.generate.paths import Choose
 

@@ -11,8 +11,7 @@ from lamina import residual
 from lamina.diagnosis.results import Diagnosis
 from lamina.errors import UserError
 from lamina.model.options import ModelOptions, pair
-from lamina.run_folder.folder import RunFolder
-from lamina.runs.runs import read_config, summarise_run
+from lamina.runs.run import Run
 from lamina.tasks import TASKS
 from lamina.tasks.base import SampleOutput
 from lamina.training.config import RunConfig
@@ -55,23 +54,22 @@ def read_run_results(paths: Sequence[Path]) -> list[RunResult]:
     """The results of some runs, all of one task."""
     results, tasks = [], dict[str, Path]()
     for path in paths:
-        summarise_run(path)  # a folder that is no run is refused with the reason
-        config = read_config(path, [])
-        tasks.setdefault(config.task, path)
-        results.append(_read_result(path, config))
+        run = Run(path)
+        results.append(_read_result(run))
+        tasks.setdefault(run.config.task, path)
     if len(tasks) > 1:
         (first, one), (second, other), *_ = tasks.items()
         raise UserError(f"{one} is a run of {first}, {other} of {second}: a report shows runs of one task")
     return results
 
 
-def _read_result(path: Path, config: RunConfig) -> RunResult:
-    summary, folder = summarise_run(path), RunFolder(path)
+def _read_result(run: Run) -> RunResult:
+    summary, config, folder = run.summary(), run.config, run.folder
     lines = list(folder.metrics.read())
     seconds, memory = folder.cost()
     metric = TASKS[config.task].metric
     return RunResult(
-        name=path.name,
+        name=run.path.name,
         schemes=tuple(dict.fromkeys(_as_pair(config.chosen_model().get("residual", residual.DEFAULT)))),
         layers=_layers(config),
         seed=config.seed,

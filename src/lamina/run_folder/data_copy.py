@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lamina.data.manifest import FILE as MANIFEST
-from lamina.data.manifest import Manifest
-from lamina.data.store import Store
+from lamina.data.store import MANIFEST, Manifest, Store
 from lamina.files.atomic import write_file
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lamina.config import read_values, to_toml
-from lamina.data.manifest import Manifest
-from lamina.data.store import Store
+from lamina.data.store import Manifest, Store
 from lamina.errors import UserError
 from lamina.options import Affects, result_values
 from lamina.run_folder.data_copy import keep, kept_store

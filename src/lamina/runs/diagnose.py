@@ -1,7 +1,7 @@
-"""Diagnoses of a config or of a run.
+"""Diagnoses of configs and of runs.
 
-A config is measured at the start, over seeds, on real batches of its task. A run is measured at the start too, and at a
-checkpoint, over batches, with the state of its optimiser.
+A config's model is measured at initialisation, over seeds, on batches of its task. A run is measured at initialisation
+too, and at a checkpoint, over batches, with the state of its optimiser.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -17,15 +18,12 @@ from torch.optim import Optimizer
 
 from lamina.diagnosis.examine import examine
 from lamina.diagnosis.recording.passes import random_state_kept
-from lamina.diagnosis.results import Diagnosis, Stage
+from lamina.diagnosis.results import Diagnosis, Stage, read_diagnoses
 from lamina.diagnosis.subject import OUTPUT_DEPTHS, Subject
-from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
 from lamina.model.transformer import Transformer
 from lamina.run_folder.checkpoints import AVERAGE, LATEST, step_of
 from lamina.run_folder.folder import RunFolder
-from lamina.runs.runs import load, open_store, read_config
-from lamina.runs.stored_diagnoses import is_stored, stored_diagnoses
 from lamina.tasks import build_task
 from lamina.tasks.base import Inputs, Task
 from lamina.training.checkpoint import storage as checkpoint
@@ -35,6 +33,9 @@ from lamina.training.distributed.world import join_world
 from lamina.training.optimisers import build_optimiser, set_learning_rate
 from lamina.training.schedule import build_schedule
 
+if TYPE_CHECKING:
+    from lamina.runs.run import Run
+
 NO_CHECKPOINT = (
     "no checkpoint of this run was saved, so only its start is shown; train.save_every = 100 saves some early"
 )
@@ -42,71 +43,56 @@ NO_CHECKPOINT = (
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is looked at."""
+    """How much a diagnosis measures."""
 
     seeds: int = 5
+    """Models that are initialised, each with a seed of its own."""
     batches: int = 4
+    """Batches that each model is run on."""
     tokens: int = 256
-    """In each batch. Four such batches at each of five seeds are enough for every measure to settle."""
+    """Tokens in each batch. Four such batches at each of five seeds are enough for every measure to settle."""
     checkpoint: str = "best"
+    """The checkpoint of a run: `best`, `latest`, `average` or `step-…`."""
     depths: bool = True
-    """Whether models of other depths are made too, for the measures that compare them: most of the time goes there."""
+    """Whether models of other depths are built for the measures that compare depths, which take most of the time."""
     output_depths: tuple[int, ...] = OUTPUT_DEPTHS
     """The numbers of layers at which the change of the output is measured."""
 
 
-def diagnose_run_or_config(
-    path: Path, changes: Sequence[str], extent: Extent, progress: Progress = no_progress
-) -> Iterator[Diagnosis]:
-    """The diagnoses of a config, of a run folder or of a file of diagnoses; those of a run are stored in its folder."""
-    for subject in subjects_of(path, changes, extent):
+def diagnose_run(run: Run, extent: Extent, progress: Progress = no_progress) -> Iterator[Diagnosis]:
+    """Measure a run at initialisation and at a checkpoint, and store both; its watch's diagnosis comes last."""
+    for subject in subjects_of(run, extent):
         diagnosis = examine(subject, seeds=extent.seeds, progress=progress)
-        if path.is_dir():
-            folder, step = RunFolder(path), diagnosis.stage.step
-            diagnosis.write(folder.start_diagnosis if step is None else folder.step_diagnosis(step))
+        step = diagnosis.stage.step
+        diagnosis.write(run.folder.start_diagnosis if step is None else run.folder.step_diagnosis(step))
         yield diagnosis
-    yield from stored_diagnoses(path)
+    if run.folder.training_diagnosis.is_file():
+        yield from read_diagnoses(run.folder.training_diagnosis)
 
 
-def subjects_of(path: Path, changes: Sequence[str], extent: Extent) -> Iterator[Subject]:
-    """One of a config; of a run its start and its checkpoint; none of a file of diagnoses.
+def diagnose_config(run: Run, extent: Extent, progress: Progress = no_progress) -> Diagnosis:
+    """Measure the models of a run that need not have been started; nothing is written into its folder."""
+    return examine(_at_initialisation(run, extent), seeds=extent.seeds, progress=progress)
 
-    A checkpoint is opened when it is asked for: whatever is wrong with it, the start has been seen by then.
+
+def subjects_of(run: Run, extent: Extent) -> Iterator[Subject]:
+    """The run at initialisation and, if it has one, at a checkpoint.
+
+    The checkpoint is read only when it is asked for: if it is damaged, the first diagnosis has been made by then.
     """
-    if is_stored(path):
-        return
-    if not path.is_dir():
-        yield _start(path.stem, read_config(path, list(changes)), RunFolder(f"runs/{path.stem}"), extent)
-        return
-    folder = RunFolder(path)
-    if folder.status() is None or not folder.config.is_file():
-        raise UserError(
-            f"{path}: neither a run folder ({folder.config.name} and {folder.status_file.name}) nor a model "
-            "(config.json and safetensors); there is "
-            + (", ".join(sorted(each.name for each in path.iterdir())[:8]) or "nothing in it")
-        )
-    if changes:
-        raise UserError(f"{path}: a run is looked at as it was trained; {changes[0]} needs a config file")
-    saved = _saved(folder, extent.checkpoint)
-    start = _start(path.name, read_config(path, []), folder, extent)
+    saved = _find_checkpoint(run.folder, extent.checkpoint)
+    start = _at_initialisation(run, extent)
     if saved is None:
         start.notes.append(NO_CHECKPOINT)
     yield start
     if saved is not None:
-        yield _trained(folder, saved, extent)
+        yield _at_checkpoint(run, saved, extent)
 
 
-def read_depths(words: str) -> tuple[int, ...]:
-    """`2,8,32`, as the command line has it."""
-    try:
-        return tuple(int(word) for word in words.split(","))
-    except ValueError:
-        raise UserError(f"depths are numbers of layers, separated by commas, such as 2,8,32, not {words!r}") from None
-
-
-def _start(name: str, config: RunConfig, folder: RunFolder, extent: Extent) -> Subject:
-    """The config's models, new at every seed."""
-    task = build_task(config.task, open_store(config, folder), config.task_options)
+def _at_initialisation(run: Run, extent: Extent) -> Subject:
+    """The config's models, a new one for every seed."""
+    config = run.config
+    task = build_task(config.task, run.open_store(), config.task_options)
     inputs = _batches(task, config, extent)
 
     def factory(seed: int, num_layers: int | None) -> nn.Module:
@@ -119,43 +105,42 @@ def _start(name: str, config: RunConfig, folder: RunFolder, extent: Extent) -> S
         return model
 
     return Subject(
-        name,
+        run.path.name,
         _passes(task, inputs),
         factory=factory,
         any_depth=extent.depths,
         depths=extent.output_depths,
-        learning_rate=None if config.optimiser.name == "sgd" else config.schedule.learning_rate,
+        learning_rate=config.schedule.learning_rate if config.optimiser.choose().is_adaptive else None,
         thresholds=config.diagnose.thresholds,
     )
 
 
-def _trained(folder: RunFolder, saved: Path, extent: Extent) -> Subject:
-    task, model = load(folder.path, extent.checkpoint)
-    config = read_config(folder.path, [])
-    inputs = _batches(task, config, extent)
-    model.train().to(inputs[0].device)
+def _at_checkpoint(run: Run, saved: Path, extent: Extent) -> Subject:
+    run.load(extent.checkpoint)
+    inputs = _batches(run.task, run.config, extent)
+    model = run.model.train().to(inputs[0].device)
     averaged = extent.checkpoint == AVERAGE
     return Subject(
-        folder.path.name,
-        _passes(task, inputs),
+        run.path.name,
+        _passes(run.task, inputs),
         model=model,
-        optimiser=None if averaged else _optimiser(config, task, model, checkpoint.load(saved)),
+        optimiser=None if averaged else _optimiser(run.config, run.task, model, checkpoint.load(saved)),
         stage=Stage(name="step", step=step_of(saved)),
-        thresholds=config.diagnose.thresholds,
+        thresholds=run.config.diagnose.thresholds,
     )
 
 
-def _saved(folder: RunFolder, which: str) -> Path | None:
-    """The folder of a checkpoint: the latest where there is no best one, or for an average; None if none was saved."""
+def _find_checkpoint(folder: RunFolder, which: str) -> Path | None:
+    """The folder of a checkpoint; for an average, that of the latest one; None if none was saved."""
     if not folder.list_checkpoints():
         return None
     return folder.find_checkpoint(LATEST if which == AVERAGE else which)
 
 
 def _optimiser(config: RunConfig, task: Task, model: Transformer, snapshot: Snapshot) -> Optimizer:
-    """As the checkpoint has it, at the rate of its last step."""
+    """The optimiser in the state of a checkpoint, with the learning rate of its step."""
     optimiser = build_optimiser(config.optimiser, model)
-    with random_state_kept():  # which is restored, too
+    with random_state_kept():  # which the snapshot would restore, too
         snapshot.restore(model, optimiser)
     epoch = len(task.batches("train", config.data, seed=config.seed).plan.epoch(0))
     schedule = build_schedule(config.schedule, total_steps=config.train.steps, steps_per_epoch=epoch)
@@ -164,7 +149,7 @@ def _optimiser(config: RunConfig, task: Task, model: Transformer, snapshot: Snap
 
 
 def _batches(task: Task, config: RunConfig, extent: Extent) -> list[Inputs]:
-    """The first batches that training would see, cut smaller, on the config's device."""
+    """The first training batches, of fewer tokens, on the config's device."""
     order = config.data.model_copy(update={"max_tokens": extent.tokens, "oversize": "alone"})
     batches = task.batches("train", order, seed=config.seed)
     count = min(extent.batches, len(batches.plan.epoch(0)))

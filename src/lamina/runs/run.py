@@ -1,43 +1,174 @@
-"""A trained run, ready to be used: `run = lamina.load("runs/first")`, then `run.generate(["Guten Morgen!"])`."""
+"""One run, from its config to its results.
+
+run = Run(config, "runs/b2t")            # a new run
+run.train()
+
+run = Run("runs/b2t")                    # one that was started before
+run.resume()
+run.load("best").generate(["Guten Morgen!"])
+"""
 
 from __future__ import annotations
 
+import copy
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 
+from lamina.config import read_values
+from lamina.data.prepare import prepare
+from lamina.data.store import Store
+from lamina.diagnosis.results import Diagnosis
 from lamina.errors import UserError
+from lamina.files.progress import Progress, no_progress
+from lamina.generate.int8 import quantise
 from lamina.generate.options import GenerateOptions
 from lamina.generate.scoring import Scored
 from lamina.model.transformer import Transformer
-from lamina.runs import runs
-from lamina.runs.summary import Evaluation
-from lamina.tasks import TASKS
+from lamina.run_folder.data_copy import kept_store
+from lamina.run_folder.folder import RunFolder, Status
+from lamina.runs.changes import former_config, record_start, refuse_changes
+from lamina.runs.diagnose import Extent, diagnose_run
+from lamina.runs.plan import Plan, make_plan
+from lamina.runs.summary import Evaluation, RunSummary, summarise
+from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Task
 from lamina.tasks.generating import GeneratingTask, Output, Warn
+from lamina.training.callbacks.base import Callback
+from lamina.training.callbacks.display import Display
+from lamina.training.checkpoint import storage as checkpoints
+from lamina.training.checkpoint.average import average
+from lamina.training.checkpoint.snapshot import load_weights
+from lamina.training.config import RunConfig
+from lamina.training.distributed.world import World, join_world
+from lamina.training.loop import Training
+from lamina.training.signals import Interrupts
 
 
 class Run:
-    """The task and the model of a run folder."""
+    """A run: its folder, its config, and, once it is loaded, its task and its model."""
 
-    def __init__(self, path: Path, task: Task, model: Transformer) -> None:
-        self.path, self.task, self.model = path, task, model
+    def __init__(self, config_or_folder: RunConfig | str | Path, folder: str | Path | None = None) -> None:
+        """`Run(config, folder)` for a new run, `Run(folder)` for one that was started before."""
+        if isinstance(config_or_folder, RunConfig):
+            if folder is None:
+                raise UserError("a run needs a folder: Run(config, 'runs/first')")
+            self.config = config_or_folder
+        self.folder = RunFolder(config_or_folder if folder is None else folder)  # type: ignore[arg-type]
+        self._loaded: tuple[Task, Transformer] | None = None
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The config that the run was started with, or is to be started with."""
+        if not self.folder.config.is_file():
+            raise UserError(
+                f"{self.path}: not a run folder (no {self.folder.config.name}); train one with lamina train"
+            )
+        return read_config(self.path)
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+    def train(self, *, force: bool = False, quiet: bool = False, callbacks: Sequence[Callback] = ()) -> Status:
+        """Train to the end, from the start or from the latest checkpoint; how the run ended.
+
+        A run whose folder has another config, or other data, is refused unless `force` is set. One that has ended is
+        left as it is, unless the config asks for more steps than before.
+        """
+        if self.config.train.threads:
+            torch.set_num_threads(self.config.train.threads)
+        with join_world(self.config.train.device) as world:
+            display = Display(quiet=quiet or not world.is_first)
+            if world.is_first:
+                self.folder.claim()
+            try:
+                with Interrupts(display.note) as interrupts:
+                    return self.train_as_one_of(world, display, interrupts, force=force, callbacks=callbacks)
+            finally:
+                self.folder.release()
+
+    def train_as_one_of(
+        self,
+        world: World,
+        display: Display,
+        interrupts: Interrupts,
+        *,
+        force: bool = False,
+        callbacks: Sequence[Callback] = (),
+    ) -> Status:
+        """Train as one of the processes of `world`, the first of which has claimed the folder."""
+        before, former = self.folder.status(), former_config(self.folder)
+        if world.is_first:
+            store = self.open_store()  # first in one process, for it may have to be prepared
+            if former and not force:
+                refuse_changes(self.folder, former, self.config, store)
+        more_steps = former is not None and self.config.train.steps > former.train.steps
+        if before and before.has_ended and not (more_steps or force):
+            display.note(f"{self.path} is {before.state} already")
+            return before
+        world.wait()  # until all processes have read the status
+        store = self.open_store()
+        training = Training(self.config, store, self.folder, world, display, interrupts, callbacks)
+        if world.is_first:  # only now: a config that cannot be built must not be kept
+            record_start(self.folder, self.config, store)
+            self.folder.set_status("running", training.step)
+        state, reason = training.run()
+        if world.is_first:
+            self.folder.set_status(state, training.step, reason)
+        world.wait()
+        status = self.folder.status()
+        assert status is not None
+        return status
+
+    def resume(self, *, quiet: bool = False, callbacks: Sequence[Callback] = ()) -> Status:
+        """Go on with a run that was started before, with the config that is in its folder."""
+        return Run(self.path).train(quiet=quiet, callbacks=callbacks)
+
+    def load(self, checkpoint: str = "best", *, generation: Mapping[str, Any] | None = None) -> Self:
+        """Load the weights of a checkpoint, on a GPU where there is one; returns the run itself.
+
+        checkpoint: `best`, `latest`, `average` or `step-…`.
+        generation: options of `GenerateOptions` that replace those of the config, in evaluations too.
+        """
+        options = dict(self.config.task_options)
+        if generation:
+            options["generation"] = {**options.get("generation", {}), **generation}
+        task = build_task(self.config.task, self._open_store_or_copy(), options)
+        model = Transformer.build(task.model_options(self.config.chosen_model()))
+        load_weights(model, checkpoints.load_model(self.folder.find_checkpoint(checkpoint)))
+        self._loaded = task, model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+        return self
+
+    @property
+    def task(self) -> Task:
+        """The task; the best checkpoint is loaded if none was."""
+        return self._task_and_model()[0]
+
+    @property
+    def model(self) -> Transformer:
+        """The trained model; the best checkpoint is loaded if none was."""
+        return self._task_and_model()[1]
+
+    def evaluate(self, split: str = "valid") -> Evaluation:
+        """The task's metrics on each set of a split."""
+        task, model = self._task_and_model()
+        sets = task.evaluated_sets(split)
+        if not sets:
+            raise UserError(f"{task.store.folder}: no split {split!r}; there are {', '.join(task.store.splits)}")
+        return Evaluation({name: task.evaluate(model, name) for name in sets}, task.signatures())
 
     def generate(
-        self,
-        texts: Iterable[str],
-        *,
-        to: str | None = None,
-        prefixes: str | Iterable[str] = "",
-        **options: Any,
+        self, texts: Iterable[str], *, to: str | None = None, prefixes: str | Iterable[str] = "", **options: Any
     ) -> list[str]:
         """The best output for every text; options are those of `GenerateOptions`, such as `beam=4`.
 
-        `to` is the language to translate into, where the model knows several. `prefixes` is what outputs have to
-        start with: one text for all of them, or one for each.
+        to: the language to translate into, where the model knows several.
+        prefixes: what outputs have to start with: one text for all of them, or one for each.
         """
         found = self.stream(texts, to=to, prefixes=prefixes, **options)
         return [outputs[0].text if outputs else "" for outputs in found]
@@ -54,9 +185,10 @@ class Run:
     ) -> Iterator[list[Output]]:
         """All outputs for every text with their scores, each as soon as it and those before it are ready.
 
-        `window` texts are read ahead at most; without it, all are. `warn` hears of those that are too long.
+        window: the number of texts that are read ahead at most; without it, all are.
+        warn: called with a message for each text that is too long.
         """
-        _refuse_one(texts)
+        _refuse_single_text(texts)
         task, chosen = self._generating(options)
         return task.generate_text(self.model, texts, chosen, to=to, prefixes=prefixes, window=window, warn=warn)
 
@@ -69,39 +201,86 @@ class Run:
         window: int | None = None,
         warn: Warn = warnings.warn,
     ) -> Iterator[Scored]:
-        """How likely the model finds each target."""
-        _refuse_one(texts)
-        _refuse_one(targets)
+        """The log-probability of each target, given its text."""
+        _refuse_single_text(texts)
+        _refuse_single_text(targets)
         task, chosen = self._generating({})
         return task.score_text(self.model, texts, targets, chosen, to=to, window=window, warn=warn)
 
-    def evaluate(self, split: str = "valid") -> Evaluation:
-        """The task's metrics on each set of a split."""
-        return runs.evaluate_model(self.task, self.model, split)
+    def quantise(self) -> Self:
+        """The same run with int8 weights, for a CPU; this one stays as it is."""
+        task, model = self._task_and_model()
+        quantised = copy.copy(self)
+        quantised._loaded = task, quantise(model)
+        return quantised
 
-    def quantise(self) -> Run:
-        """The same run with int8 weights, for a CPU."""
-        from lamina.generate.int8 import quantise
+    def diagnose(self, extent: Extent | None = None, progress: Progress = no_progress) -> Iterator[Diagnosis]:
+        """Diagnoses of the model at the start, at a checkpoint, and while it was watched; stored in the run folder."""
+        return diagnose_run(self, extent or Extent(), progress)
 
-        return Run(self.path, self.task, quantise(self.model))
+    def average(self, count: int | None = None) -> list[Path]:
+        """Average the weights of the last `count` checkpoints, or of all that are kept; the checkpoints averaged."""
+        # What is kept besides the last ones is the best, perhaps long before them.
+        kept = self.folder.list_checkpoints()[-self.config.train.keep :]
+        if not kept:
+            raise UserError(f"{self.path}: no checkpoint yet; go on with lamina train {self.path}")
+        if len(kept) < (count or 1):
+            raise UserError(
+                f"{self.path}: {count} checkpoints asked for, but {len(kept)} kept; train with train.keep={count}"
+            )
+        chosen = kept[-(count or len(kept)) :]
+        checkpoints.save_model(self.folder.average, average(chosen))
+        return chosen
 
-    def _generating(self, changes: dict[str, Any]) -> tuple[GeneratingTask, GenerateOptions]:
+    def summary(self) -> RunSummary:
+        """State, best validation and final metrics, as the run folder has them."""
+        status = self.folder.status()
+        if status is None:
+            raise UserError(f"{self.path}: not a run folder, or one that never started")
+        return summarise(self.folder, status, TASKS[self.config.task])
+
+    def plan(self, *, devices: int = 1, teraflops: float = 100.0, efficiency: float = 0.4) -> Plan:
+        """Memory, operations and time that training takes; the data is opened, and no model is trained."""
+        return make_plan(self.config, self.open_store(), devices=devices, teraflops=teraflops, efficiency=efficiency)
+
+    def open_store(self) -> Store:
+        """The store that the config names, or the task's embedded languages, prepared beside the run folder."""
+        if self.config.data.store is not None:
+            return Store.open(self.config.data.store)
+        return prepare(TASKS[self.config.task].embedded_options(self.path.parent / ".embedded"))
+
+    def _open_store_or_copy(self) -> Store:
+        """Where the store is gone, the run's copy of manifest and tokenizers is enough to generate text."""
+        store = self.config.data.store
+        copied = kept_store(self.path) if store is not None and not Path(store).exists() else None
+        return copied or self.open_store()
+
+    def _task_and_model(self) -> tuple[Task, Transformer]:
+        if self._loaded is None:
+            self.load()
+        assert self._loaded is not None
+        return self._loaded
+
+    def _generating(self, options: Mapping[str, Any]) -> tuple[GeneratingTask, GenerateOptions]:
         if not isinstance(self.task, GeneratingTask):
-            able = ", ".join(task.name for task in TASKS.values() if issubclass(task, GeneratingTask))
+            able = ", ".join(name for name in TASKS if issubclass(TASKS[name], GeneratingTask))
             raise UserError(f"{self.path}: task {self.task.name!r} generates no text; these do: {able}")
-        given = self.task.options.generation.model_dump() | changes
+        given = {**self.task.options.generation.model_dump(), **options}
         return self.task, GenerateOptions.read(given, where="generation")
 
 
-def _refuse_one(texts: Iterable[str]) -> None:
+def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """The config of a TOML file or of a run folder, with `key=value` overrides."""
+    path = Path(path)
+    if not path.is_dir():
+        return RunConfig.read(read_values(path, overrides), where=str(path))
+    folder = RunFolder(path)
+    try:
+        return RunConfig.read(read_values(folder.config, overrides), where=str(folder.config))
+    except UserError as error:
+        raise UserError(f"{error}{folder.other_version}") from error
+
+
+def _refuse_single_text(texts: Iterable[str]) -> None:
     if isinstance(texts, str):
-        raise UserError(f"give a list of texts, such as [{texts[:40]!r}]: a text alone would be read by letters")
-
-
-def load(path: str | Path, checkpoint: str = "best", *, generation: Mapping[str, Any] | None = None) -> Run:
-    """A trained run: `best`, `latest`, `average` or `step-…`, on a GPU where there is one.
-
-    `generation` changes how the run generates text, in evaluations too: options of `GenerateOptions`.
-    """
-    task, model = runs.load(path, checkpoint, generation)
-    return Run(Path(path), task, model.to("cuda" if torch.cuda.is_available() else "cpu"))
+        raise UserError(f"give a list of texts, such as [{texts[:40]!r}]: a single text would be read letter by letter")

@@ -1,30 +1,58 @@
-"""What a run folder says of its run, and the scores of an evaluation."""
+"""The summary of a run, read from its folder, and the result of an evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from lamina.run_folder.folder import RunFolder, Status
+from lamina.tasks.base import Task
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What is worth telling of a run."""
+    """How a run stands and how good its model is."""
 
     name: str
     state: str
     reason: str
     step: int
     best_step: int | None
+    """The step of the lowest validation loss."""
     best_nll: float | None
     final: Mapping[str, float]
     """The task's metrics at the end."""
     best_metric: tuple[str, float, int] | None = None
-    """The task's own metric where it was best while training, and the step; None where it was not measured."""
+    """Name, value and step of the task's metric where it was best in training; None where it was not measured."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics by set, and the signatures of those that have one."""
+    """Metrics of each set of a split, and the signatures of those that have one."""
 
     scores: Mapping[str, Mapping[str, float]]
     signatures: Mapping[str, str]
+
+
+def summarise(folder: RunFolder, status: Status, task: type[Task]) -> RunSummary:
+    """The summary of a run in whatever state it is."""
+    metrics = list(folder.metrics.read())
+    validated = [(line["valid_nll"], line["step"]) for line in metrics if line.get("valid_nll") is not None]
+    best_nll, best_step = min(validated, default=(None, None))
+    final = {
+        key.removeprefix("final_"): value for line in metrics for key, value in line.items() if key.startswith("final_")
+    }
+    best_metric = _best_metric(task, metrics)
+    return RunSummary(
+        folder.path.name, status.state, status.reason, status.step, best_step, best_nll, final, best_metric
+    )
+
+
+def _best_metric(task: type[Task], metrics: Sequence[Mapping[str, Any]]) -> tuple[str, float, int] | None:
+    key = f"valid_{task.metric}"
+    measured = [(line[key], -line["step"]) for line in metrics if key in line and task.metric != "nll"]
+    if not measured:
+        return None
+    value, step = max(measured) if task.higher_is_better else min(measured)
+    return task.metric, value, abs(step)

@@ -11,7 +11,7 @@ from pathlib import Path
 from lamina import residual
 from lamina.errors import UserError
 from lamina.model.options import ModelOptions
-from lamina.runs.runs import read_config
+from lamina.runs.run import read_config
 from lamina.training.config import RunConfig
 
 Depth = int | tuple[int, int]

@@ -27,7 +27,7 @@ from lamina.files.atomic import write_file
 from lamina.model.transformer import Transformer
 from lamina.report.terminal.progress_table import ProgressTable
 from lamina.run_folder.folder import RunFolder
-from lamina.runs.runs import open_store, plan_run
+from lamina.runs.run import Run
 from lamina.studies.cells import Cell
 from lamina.studies.engines.local import Job, run_jobs
 from lamina.studies.reuse import Fingerprint
@@ -89,7 +89,7 @@ def share_machine(cells: Sequence[Cell], folder: Path) -> Sharing:
     largest = max(cells, key=lambda cell: cell.depth if isinstance(cell.depth, int) else max(cell.depth))
     workers = min(len(cells), cores)
     with suppress(UserError):
-        needed = plan_run(largest.config, folder / largest.name).memory + PROCESS_MEMORY
+        needed = Run(largest.config, folder / largest.name).plan().memory + PROCESS_MEMORY
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         workers = max(1, min(workers, int(total * MEMORY_SHARE // needed)))
     return Sharing(workers, max(1, cores // workers))
@@ -97,7 +97,7 @@ def share_machine(cells: Sequence[Cell], folder: Path) -> Sharing:
 
 def _try_out(cell: Cell, folder: Path) -> Store:
     """Build the model where it costs nothing: a mistake that concerns one scheme is told before any is trained."""
-    store = open_store(cell.config, RunFolder(folder / cell.name))
+    store = Run(cell.config, folder / cell.name).open_store()
     try:
         task = build_task(cell.config.task, store, cell.config.task_options)
         with torch.device("meta"):

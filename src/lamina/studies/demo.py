@@ -21,6 +21,7 @@ from lamina.files.progress import progress_bar
 from lamina.report.conclusions import best_run
 from lamina.report.labels import scheme_name
 from lamina.report.run_results import RunResult
+from lamina.runs.run import Run
 from lamina.studies.cells import make_cells
 from lamina.studies.summary import compare_and_summarise
 
@@ -77,9 +78,7 @@ def run_demo(folder: Path, steps: int = STEPS) -> Path:
 
 def _translate(best: RunResult, path: Path, console: Console) -> None:
     """A few sentences that training has not seen, by the best model."""
-    from lamina.runs.run import load
-
-    run = load(path)
+    run = Run(path)
     source, target = zip(*translation_pairs("test", SHOWN, seed=UNSEEN, short=True), strict=True)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("sentence", f"as {scheme_name(best.schemes)} translates it", "as it should be"):

@@ -20,8 +20,7 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from lamina import residual, training
-from lamina.data.manifest import FILE as MANIFEST
-from lamina.data.store import Store
+from lamina.data.store import MANIFEST, Store
 from lamina.diagnosis import measures
 from lamina.files.atomic import write_file
 from lamina.files.hashes import hash_file

@@ -15,7 +15,7 @@ from lamina.report.pages.page import form_of
 from lamina.report.run_results import RunResult, read_run_results
 from lamina.report.terminal.runs import show_comparison
 from lamina.run_folder.folder import RunFolder
-from lamina.runs.runs import summarise_run
+from lamina.runs.run import Run
 from lamina.studies.cells import Cell
 from lamina.studies.compare import BrokenOff, compare
 
@@ -44,7 +44,7 @@ def summarise(runs: Sequence[str | Path], file: Path, title: str = "") -> list[R
     results = read_run_results(paths)
     conclusions = draw_conclusions(results)
     save_comparison(results, file, conclusions, title or "Residual schemes compared")
-    show_comparison([summarise_run(path) for path in paths])
+    show_comparison([Run(path).summary() for path in paths])
     console = Console(highlight=False, soft_wrap=True, markup=False)
     for sentence in conclusions:
         console.print(f"\n{sentence}")

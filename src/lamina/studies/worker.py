@@ -69,16 +69,16 @@ def _work(run: Path, threads: int) -> None:
     import torch
 
     from lamina.run_folder.folder import RunFolder
-    from lamina.runs.runs import read_config, train
+    from lamina.runs.run import Run
     from lamina.studies.reuse import diagnosis_fingerprint
 
     torch.set_num_threads(threads)
-    config = read_config(run, [])
-    diagnosing = diagnosis_fingerprint(config, _extent())  # of the code as it is now, before hours of training
+    trained = Run(run)
+    diagnosing = diagnosis_fingerprint(trained.config, _extent())  # of the code as it is now, before hours of training
     if not _has_ended(run):
         began = time.perf_counter()
         try:
-            train(config, run)
+            trained.train()
         finally:
             with suppress(UserError):  # what training has to say matters more
                 _add_cost(run, time.perf_counter() - began)
@@ -89,10 +89,10 @@ def _work(run: Path, threads: int) -> None:
 
 def _diagnose(run: Path) -> None:
     """A model that cannot be measured, for its weights are not finite any more, is no reason to break off."""
-    from lamina.runs.diagnose import diagnose_run_or_config
+    from lamina.runs.run import Run
 
     try:
-        list(diagnose_run_or_config(run, [], _extent()))
+        list(Run(run).diagnose(_extent()))
     except UserError as error:
         print(f"no diagnosis: {error}", file=sys.stderr)
 

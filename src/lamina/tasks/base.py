@@ -15,10 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lamina.data.batches import Batch, Batches
+from lamina.data.batches import Batch, Batches, BatchPlan, OrderOptions
 from lamina.data.catalogue import Source
 from lamina.data.examples import Examples
-from lamina.data.order import BatchPlan, OrderOptions
 from lamina.data.packed import Integers, PackedField, score_cells, to_tensors
 from lamina.data.prepare_options import PrepareOptions
 from lamina.data.sources import source_options

@@ -14,8 +14,7 @@ from pydantic import Field, model_validator
 from torch import nn
 
 from lamina.data.batches import Batch
-from lamina.data.blocks import Blocks
-from lamina.data.examples import Examples
+from lamina.data.examples import Blocks, Examples
 from lamina.data.noise import drop_words
 from lamina.data.packed import Integers
 from lamina.data.tokenizer import EOS, UNK

@@ -10,8 +10,7 @@ from pydantic import Field
 from torch import nn
 
 from lamina.data.batches import Batch
-from lamina.data.blocks import Blocks
-from lamina.data.examples import Examples
+from lamina.data.examples import Blocks, Examples
 from lamina.data.noise import Masking
 from lamina.data.packed import Integers, append, prepend
 from lamina.data.store import Store

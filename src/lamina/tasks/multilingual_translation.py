@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import nn
 
-from lamina.data.batches import Batch
-from lamina.data.examples import Examples
-from lamina.data.mixture import JoinedExamples, TemperatureSampling
-from lamina.data.order import BatchPlan, OrderOptions
+from lamina.data.batches import Batch, BatchPlan, OrderOptions
+from lamina.data.examples import Examples, JoinedExamples, TemperatureSampling
 from lamina.data.packed import Integers, PackedField, append, join
 from lamina.data.store import Split, Store
 from lamina.data.tokenizer import EOS

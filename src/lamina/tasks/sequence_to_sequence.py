@@ -13,10 +13,9 @@ import numpy as np
 from pydantic import Field
 from torch import nn
 
-from lamina.data.batches import Batch
+from lamina.data.batches import Batch, OrderOptions
 from lamina.data.examples import Examples, example_sizes
 from lamina.data.noise import drop_words
-from lamina.data.order import OrderOptions
 from lamina.data.packed import Integers, PackedField, append, prepend
 from lamina.data.tokenizer import BOS, EOS, UNK
 from lamina.generate.search import generate

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator
 
-from lamina.data.order import OrderOptions
+from lamina.data.batches import OrderOptions
 from lamina.diagnosis.options import DiagnoseOptions
 from lamina.errors import unknown
 from lamina.model.options import ModelOptions

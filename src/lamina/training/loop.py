@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from lamina.data.ahead import ReadAhead
+from lamina.data.batches import ReadAhead
 from lamina.data.store import Store
 from lamina.model.transformer import Transformer
 from lamina.run_folder.folder import RunFolder, State

@@ -11,7 +11,7 @@ import pytest
 
 from lamina import UserError
 from lamina.run_folder.folder import RunFolder
-from lamina.runs.runs import train
+from lamina.runs.run import Run
 from lamina.training.callbacks.trackers import TRACKERS
 from support.small_runs import config_for, interrupted, lines
 
@@ -87,7 +87,7 @@ def test_a_run_tells_its_trackers_what_it_tells_the_metrics(
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
     config = config_for("translation", stores, train={"steps": 4, "validate_every": 2, "track": ("tensorboard",)})
     interrupted(config, tmp_path / "run", after=3)
-    train(config, tmp_path / "run", quiet=True)
+    Run(config, tmp_path / "run").train(quiet=True)
     assert purged == [1, 4]
     assert written.count(("closed",)) == 2
     for name in ("loss", "learning_rate", "valid_nll"):

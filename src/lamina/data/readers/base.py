@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Self
 
-from lamina.data.text_files import read_lines
+from lamina.files.text_lines import read_lines
 
 EMPTY = "empty"
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lamina.data.readers.base import EMPTY, Example, Notes, is_blank
-from lamina.data.text_files import check_text
 from lamina.errors import UserError, nearest
+from lamina.files.text_lines import check_text
 
 LABEL = "label"
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from lamina.data.readers.base import Example, Notes, Reader, Request
 from lamina.data.readers.columns import LABEL, Labels
 from lamina.data.readers.tsv import TsvFiles
-from lamina.data.text_files import read_lines
 from lamina.errors import UserError
+from lamina.files.text_lines import read_lines
 
 _FIRST = ("#1 String", "sentence1", "question1")
 _SECOND = ("#2 String", "sentence2", "question2")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from lamina.data.readers.base import EMPTY, Example, Notes, Reader, Request, is_blank
 from lamina.data.readers.columns import Labels, keys_of, make_example, missing_column
-from lamina.data.text_files import read_lines
 from lamina.errors import UserError
+from lamina.files.text_lines import read_lines
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from lamina.data.text_files import read_lines
 from lamina.errors import UserError
+from lamina.files.text_lines import read_lines
 
 _NO_SENTENCE = re.compile(r"\s*</?(url|keywords|talkid|speaker|reviewers?|translators?|transcript|doc)\b")
 _SENTENCE_TAGS = re.compile(r"</?(title|description)>")

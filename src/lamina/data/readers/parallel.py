@@ -9,8 +9,8 @@ from itertools import zip_longest
 
 from lamina.data.readers.base import EMPTY, Example, Notes, Reader, Request, is_blank
 from lamina.data.readers.markup import is_markup, read_segments
-from lamina.data.text_files import count_lines, read_lines
 from lamina.errors import UserError
+from lamina.files.text_lines import count_lines, read_lines
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lamina.data.readers.base import EMPTY, Example, Notes, Reader, Request, Unit, is_blank
-from lamina.data.text_files import LONGEST_LINE, read_lines
 from lamina.errors import UserError
+from lamina.files.text_lines import LONGEST_LINE, read_lines
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from lamina.formatting import duration
+from lamina.runs.plan import Plan
 from lamina.runs.summary import Evaluation, RunSummary
 
 
@@ -57,22 +58,22 @@ def show_evaluation(evaluation: Evaluation) -> None:
         console.print(f"{name}: {signature}", style="dim", markup=False)
 
 
-def show_plan(plan: Mapping[str, float]) -> None:
+def show_plan(plan: Plan) -> None:
     """Memory per device with and without activation checkpointing, operations, time."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("memory per device", style="cyan")
     table.add_column("as it is", justify="right")
     table.add_column("checkpointing", justify="right")
     for name in ("weights", "gradients", "optimiser"):
-        table.add_row(name, _gib(plan[name]), _gib(plan[name]))
-    table.add_row("activations", _gib(plan["activations"]), _gib(plan["activations_checkpointed"]))
-    table.add_row("together", _gib(plan["memory"]), _gib(plan["memory_checkpointed"]), style="bold")
+        table.add_row(name, _gib(getattr(plan, name)), _gib(getattr(plan, name)))
+    table.add_row("activations", _gib(plan.activations), _gib(plan.activations_checkpointed))
+    table.add_row("together", _gib(plan.memory), _gib(plan.memory_checkpointed), style="bold")
     console = Console(highlight=False)
-    console.print(f"{plan['parameters']:,.0f} parameters\n")
+    console.print(f"{plan.parameters:,.0f} parameters\n")
     console.print(table)
-    tera = plan["flops_per_step"] / 1e12
+    tera = plan.flops_per_step / 1e12
     console.print(
-        f"\n{tera:,.3f} teraFLOPs a step of {plan['tokens_per_step']:,.0f} tokens, {duration(plan['seconds'])} in all"
+        f"\n{tera:,.3f} teraFLOPs a step of {plan.tokens_per_step:,.0f} tokens, {duration(plan.seconds)} in all"
     )
 
 

@@ -12,6 +12,7 @@ from lamina.training.optimisers.base import Optimiser, ParameterGroups, use_fuse
 
 class Adam(Optimiser):
     name = "adam"
+    is_adaptive = True
 
     def build(self, groups: ParameterGroups) -> torch.optim.Optimizer:
         shared = self.shared

@@ -9,6 +9,7 @@ from lamina.training.optimisers.base import Optimiser, ParameterGroups, use_fuse
 
 class AdamW(Optimiser):
     name = "adamw"
+    is_adaptive = True
 
     def build(self, groups: ParameterGroups) -> torch.optim.Optimizer:
         shared = self.shared

@@ -20,6 +20,8 @@ class Optimiser:
     """An update rule: a `name`, `build` and `state_tensors`, and nested `Options` where the shared ones are too few."""
 
     name: ClassVar[str]
+    is_adaptive: ClassVar[bool] = False
+    """Whether a step moves each weight by about the learning rate, as Adam's does, whatever the gradient's size."""
 
     class Options(OwnOptions):
         """What `optimiser.options` may contain."""

@@ -12,6 +12,7 @@ from lamina.training.optimisers.base import Optimiser, ParameterGroups
 
 class RAdam(Optimiser):
     name = "radam"
+    is_adaptive = True
 
     def build(self, groups: ParameterGroups) -> torch.optim.Optimizer:
         shared = self.shared

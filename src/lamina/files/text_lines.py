@@ -1,11 +1,11 @@
-"""The one reader of text lines: strict, lazy and with bounded memory.
+"""Reading lines of text: strict, lazy and with bounded memory.
 
 A line ends at `\\n` and nowhere else: U+2028, U+0085, vertical tabs and lone carriage returns are text, as they are
-for every tool that counts lines. Hence files that are parallel on disk stay parallel here.
+for every tool that counts lines. Files that are parallel on disk therefore stay parallel here.
 
-What is repaired, counted and reported, because it is common and carries no text: a byte order mark at the start of
-a file, and one carriage return before a line end. What is refused, with file and line, because guessing would lose
-text: invalid UTF-8, NUL, a damaged gzip stream, an empty file and a line longer than `LONGEST_LINE` bytes.
+A byte order mark at the start of a file and one carriage return before a line end are removed and counted, because they
+are common and carry no text. Invalid UTF-8, NUL, a damaged gzip stream, an empty file and a line longer than
+`LONGEST_LINE` bytes are errors that name file and line, because guessing would lose text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import BinaryIO, cast
 
 from lamina.errors import UserError
 
-LONGEST_LINE = 4 << 20  # bytes; far above any document, far below what a file without line ends would take
+LONGEST_LINE = 4 << 20  # bytes; far above any document, far below the size of a file without line ends
 
 BYTE_ORDER_MARK = "byte order mark removed"
 CARRIAGE_RETURN = "carriage return removed at line end"
@@ -29,7 +29,7 @@ CARRIAGE_RETURN = "carriage return removed at line end"
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _GZIP_MARK = b"\x1f\x8b"
-_ROOM = len(_UTF8_MARK) + len(b"\r\n")  # what a longest line may carry besides its text
+_ROOM = len(_UTF8_MARK) + len(b"\r\n")  # bytes that the longest line may have besides its text
 
 
 def read_lines(path: str | Path, repaired: Counter[str] | None = None) -> Iterator[str]:
@@ -38,7 +38,7 @@ def read_lines(path: str | Path, repaired: Counter[str] | None = None) -> Iterat
 
 
 def read_stream(handle: BinaryIO, name: str) -> Iterator[str]:
-    """The lines of what arrives on a stream such as standard input, by the same rules; there may be none."""
+    """The lines of a stream such as standard input, by the same rules; there may be none."""
     yield from _decoded(_split(handle, name, Counter()), name)
 
 
@@ -47,7 +47,7 @@ def _decoded(lines: Iterator[bytes], path: str | Path) -> Iterator[str]:
         if b"\0" in raw:
             raise UserError(
                 f"{path}, line {number}: holds a NUL byte, so this is not plain text. If it is UTF-16, convert it with "
-                f"`iconv -f UTF-16 -t UTF-8`; stray NULs go with `tr -d '\\000'`."
+                f"`iconv -f UTF-16 -t UTF-8`; remove stray NULs with `tr -d '\\000'`."
             )
         try:
             yield raw.decode("utf-8")
@@ -59,12 +59,12 @@ def _decoded(lines: Iterator[bytes], path: str | Path) -> Iterator[str]:
 
 
 def count_lines(path: str | Path) -> int:
-    """How many lines `read_lines` would yield, without decoding them."""
+    """The number of lines that `read_lines` would yield, without decoding them."""
     return sum(1 for _ in _raw_lines(path, Counter()))
 
 
 def check_text(text: str, where: str) -> str:
-    """Hold text that did not come from a UTF-8 file (an escape in JSON, a hub column) to the same rules."""
+    """Apply the same rules to text that did not come from a UTF-8 file (an escape in JSON, a hub column)."""
     if "\0" in text:
         raise UserError(f"{where}: the text holds a NUL character; remove it.")
     try:
@@ -76,7 +76,7 @@ def check_text(text: str, where: str) -> str:
 
 
 def check_file(path: str | Path) -> Path:
-    """The path of an existing regular file: one that can be read more than once."""
+    """The path of a regular file, which can be read more than once."""
     path = Path(path)
     if not path.exists():
         raise UserError(f"{path}: no such file.")
@@ -144,6 +144,6 @@ def _explain_damage(path: Path, lines_read: int, error: Exception) -> UserError:
     if isinstance(error, EOFError):
         return UserError(f"{after}: the gzip file ends too early; it was cut short. Fetch or write it again.")
     if isinstance(error, gzip.BadGzipFile | zlib.error):
-        return UserError(f"{after}: not a sound gzip file ({error}). Fetch or write it again.")
+        return UserError(f"{after}: not a valid gzip file ({error}). Fetch or write it again.")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else error
     return UserError(f"{after}: cannot be read ({reason}).")

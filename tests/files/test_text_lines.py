@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.data import text_files
-from lamina.data.text_files import BYTE_ORDER_MARK, CARRIAGE_RETURN, check_text, count_lines, read_lines
 from lamina.errors import UserError
+from lamina.files import text_lines
+from lamina.files.text_lines import BYTE_ORDER_MARK, CARRIAGE_RETURN, check_text, count_lines, read_lines
 
 
 def write(folder: Path, content: bytes, name: str = "text.txt") -> Path:
@@ -87,7 +87,7 @@ def test_damaged_gzip_files_are_refused(tmp_path: Path) -> None:
     cut.write_bytes(packed[:-20])
     flipped.write_bytes(packed[:300] + bytes([packed[300] ^ 0xFF]) + packed[301:])
     garbage.write_bytes(b"this was never packed\n")
-    for path, complaint in ((cut, "cut short"), (flipped, "after line"), (garbage, "not a sound gzip file")):
+    for path, complaint in ((cut, "cut short"), (flipped, "after line"), (garbage, "not a valid gzip file")):
         with pytest.raises(UserError, match=complaint):
             list(read_lines(path))
         with pytest.raises(UserError, match=complaint):
@@ -106,7 +106,7 @@ def test_what_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
 def test_the_longest_line_and_one_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: bytes, end: bytes
 ) -> None:
-    monkeypatch.setattr(text_files, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(text_lines, "LONGEST_LINE", 1000)
     path = write(tmp_path, mark + b"x" * 1000 + end + b"\nnext" * bool(end))
     assert list(read_lines(path))[0] == "x" * 1000
     for more in range(1, 8):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lamina.runs.lines import WINDOW
+from lamina.runs.generation import WINDOW
 from support.processes import heed_interrupts
 from support.trained_runs import trained_run
 
@@ -74,7 +74,7 @@ def test_scores_of_given_targets(run: str, tmp_path: Path) -> None:
         (["in.txt"], "'in.txt' is not of the form key=value, such as length_penalty=1.2"),
         ([__file__], f"is a file, not an option: to read it, say --input {__file__}"),
         (["--score", __file__, "--prefix", "tu"], "--prefix is for outputs that are generated"),
-        (["--input", __file__, "--output", __file__], "test_lines.py: is read from, so it cannot be written to"),
+        (["--input", __file__, "--output", __file__], "test_generation.py: is read from, so it cannot be written to"),
     ],
 )
 def test_mistakes(run: str, words: list[str], message: str) -> None:

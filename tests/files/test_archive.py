@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from lamina.data.archive import unpack
 from lamina.errors import UserError
+from lamina.files.archive import unpack
 
 FILES = {"data/a.txt": b"first", "data/deep/b.txt": b"second" * 1000, "c.txt": b""}
 

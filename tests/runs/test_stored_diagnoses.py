@@ -15,7 +15,7 @@ from lamina.diagnosis.watching.observation import read_observations
 from lamina.errors import UserError
 from lamina.report.pages.diagnosis import save_diagnoses
 from lamina.runs.diagnose import Extent
-from lamina.runs.runs import read_config, train
+from lamina.runs.run import Run, read_config
 from support.made_diagnoses import make
 from support.trained_runs import trained_run
 
@@ -26,7 +26,7 @@ def watched_run(folder: Path, *parts: int) -> Path:
     """A run that is watched at every second step, and goes on to each of these steps in turn."""
     run = trained_run("translation", folder, steps=1)
     for steps in parts:
-        train(read_config(run, [f"train.steps={steps}", "diagnose.every=2"]), run, quiet=True)
+        Run(read_config(run, [f"train.steps={steps}", "diagnose.every=2"]), run).train(quiet=True)
     return run
 
 
@@ -39,7 +39,7 @@ def test_a_run_that_is_resumed_keeps_what_was_seen(tmp_path: Path) -> None:
     one, other = (Diagnosis.read(run / "diagnosis" / "training.json") for run in (once, parts))
     assert one["watched-updates"].measured[0].x == (2, 4, 6, 8)
     assert one == other
-    train(read_config(parts, ["train.steps=9", "diagnose.every=0"]), parts, quiet=True)
+    Run(read_config(parts, ["train.steps=9", "diagnose.every=0"]), parts).train(quiet=True)
     assert Diagnosis.read(parts / "diagnosis" / "training.json") == other, "a run no longer watched keeps it too"
 
 

@@ -269,7 +269,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lamina.data.readers.base import Example, Notes, Reader, Request
-from lamina.data.text_files import read_lines
+from lamina.files.text_lines import read_lines
 
 
 @dataclass(frozen=True)

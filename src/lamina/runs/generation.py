@@ -1,4 +1,4 @@
-"""`lamina generate`: lines from a file or a pipe to lines of another, each written as soon as it is ready."""
+"""Text of a file or a pipe through a model: a line of output for a line of input, written as soon as it is ready."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from lamina.data.text_files import check_file, count_lines, read_lines, read_stream
 from lamina.errors import UserError, unknown
 from lamina.files.progress import progress_bar
+from lamina.files.text_lines import check_file, count_lines, read_lines, read_stream
 from lamina.generate.scoring import Scored
 from lamina.runs.run import Run
 from lamina.tasks.generating import GeneratingTask, Output
 
-Shape = TypeVar("Shape")
-WINDOW = 1024  # lines read ahead, so that like lengths can be put together
+Formatter = TypeVar("Formatter")
+WINDOW = 1024  # lines read ahead, so that lines of similar length are batched together
 
 
-def generate_lines(
+def generate_file(
     run: Run,
     source: str,
     target: str,
@@ -30,41 +30,41 @@ def generate_lines(
     prefix: str = "",
 ) -> None:
     """Write the outputs for every line of `source`; `-` is standard input, or output. All start with `prefix`."""
-    shape = _choose(output_format, {"text": _text, "jsonl": _json})
+    format_line = _choose(output_format, {"text": _text, "jsonl": _json})
     if output_format == "text" and isinstance(run.task, GeneratingTask) and run.task.options.generation.nbest > 1:
         raise UserError("several outputs per line (nbest) need --output-format jsonl: text has one line for each")
     lines, window, total = _read(source)
     found = run.stream(lines, to=to, prefixes=prefix, window=window, warn=_warn)
     with _writing(target, source) as write, progress_bar() as progress:
         for number, outputs in enumerate(found, start=1):
-            write(shape(number, outputs))
+            write(format_line(number, outputs))
             progress("generating", number, total)
 
 
-def score_lines(
+def score_file(
     run: Run, source: str, targets: str, target: str, *, output_format: str = "text", to: str | None = None
 ) -> None:
     """Write log-probability and perplexity of every line of `targets`, given that of `source`."""
-    shape = _choose(output_format, {"text": _scored_text, "jsonl": _scored_json})
+    format_line = _choose(output_format, {"text": _scored_text, "jsonl": _scored_json})
     lines, window, total = _read(source)
     expected, _ = _read_file(targets)
     found = run.score(lines, expected, to=to, window=window, warn=_warn)
     with _writing(target, source, targets) as write, progress_bar() as progress:
         for number, scored in enumerate(found, start=1):
-            write(shape(number, scored))
+            write(format_line(number, scored))
             progress("scoring", number, total)
 
 
-def _choose(output_format: str, shapes: dict[str, Shape]) -> Shape:
-    if output_format not in shapes:
-        raise unknown("output format", output_format, shapes)
-    return shapes[output_format]
+def _choose(output_format: str, formatters: dict[str, Formatter]) -> Formatter:
+    if output_format not in formatters:
+        raise unknown("output format", output_format, formatters)
+    return formatters[output_format]
 
 
 def _read(source: str) -> tuple[Iterator[str], int, int | None]:
     """The lines, how many to read ahead, and how many there are if that is known."""
     if source == "-":
-        at_a_terminal = sys.stdin.isatty()  # where each line wants its answer before the next is typed
+        at_a_terminal = sys.stdin.isatty()  # each line is answered before the next is typed
         return read_stream(sys.stdin.buffer, "standard input"), 1 if at_a_terminal else WINDOW, None
     lines, total = _read_file(source)
     return lines, WINDOW, total
@@ -78,28 +78,28 @@ def _read_file(path: str) -> tuple[Iterator[str], int]:
 
 @contextmanager
 def _writing(target: str, *read: str) -> Iterator[Callable[[str], None]]:
-    """Each line goes out at once: what is finished is there, whatever happens next."""
+    """A function that writes a line and flushes it, so that finished lines survive an interruption."""
     if target == "-":
-        yield lambda line: _put(sys.stdout.buffer, line)
+        yield lambda line: _write_line(sys.stdout.buffer, line)
     elif any(Path(target).resolve() == Path(each).resolve() for each in read):
         raise UserError(f"{target}: is read from, so it cannot be written to; choose another --output")
     else:
         Path(target).parent.mkdir(parents=True, exist_ok=True)
         with open(target, "wb") as handle:
-            yield lambda line: _put(handle, line)
+            yield lambda line: _write_line(handle, line)
 
 
 def _warn(message: str) -> None:
     print(f"lamina: {message}", file=sys.stderr)
 
 
-def _put(handle: BinaryIO, line: str) -> None:
+def _write_line(handle: BinaryIO, line: str) -> None:
     handle.write(line.encode() + b"\n")
     handle.flush()
 
 
 def _text(number: int, outputs: list[Output]) -> str:
-    """One line; line ends inside an output would shift all that follow."""
+    """The best output on one line: a line break inside it would shift all lines that follow."""
     return outputs[0].text.replace("\n", " ") if outputs else ""
 
 
