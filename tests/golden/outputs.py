@@ -86,8 +86,6 @@ STRICT: dict[str, dict[str, float]] = {
     "overflow": {"headroom": 8200.0},
 }
 """Thresholds between the values that small models have, so that every severity occurs."""
-FORMER_NAMES = {"learning-rate": "rate", "vanished": "vanishing"}
-"""Under which checks the golden values were first stored."""
 
 
 def diagnosis_of_factory(scheme: str, folder: Path) -> Any:
@@ -136,11 +134,11 @@ def neutral(diagnosis: Diagnosis) -> dict[str, Any]:
         lines += [["fact", fact.value, fact.spread] for fact in each.facts if fact.name != "judged"]
         measures[each.key] = in_order(lines)
     findings = [
-        [FORMER_NAMES.get(each.check, each.check), each.severity, each.value, each.spread, each.threshold]
+        [each.check, each.severity, each.value, each.spread, each.threshold]
         for each in diagnosis.findings
         if each.severity != "not measured"
     ]
-    return {"measures": dict(sorted(measures.items())), "verdicts": in_order(findings)}
+    return {"measures": dict(sorted(measures.items())), "findings": in_order(findings)}
 
 
 def numbers(line: Series) -> list[list[float]]:

@@ -114,12 +114,12 @@ def test_a_diagnosis_cut_short_or_outdated_is_made_again_and_the_run_is_not(conf
 def test_depths_and_seeds_make_one_report(config: Path, tmp_path: Path) -> None:
     words = ["schedule.learning_rate=3e-2", "train.steps=60", "train.samples=2"]
     cells, page = make_cells(config, words, ["b2t"], ["1", "2-1"], seeds=2), tmp_path / "report.md"
-    stories = compare_and_summarise(cells, tmp_path / "runs", page)
-    assert {(story.depth, story.seed, story.state) for story in stories} == {
-        (depth, seed, "finished") for depth in ("1-1", "2-1") for seed in (1, 2)
+    results = compare_and_summarise(cells, tmp_path / "runs", page)
+    assert {(result.layers, result.seed, result.state) for result in results} == {
+        (layers, seed, "finished") for layers in ((1, 1), (2, 1)) for seed in (1, 2)
     }
     assert all(
-        story.metrics["bleu"] >= 0 and story.start and story.end and len(story.samples) == 2 for story in stories
+        result.metrics["bleu"] >= 0 and result.start and result.end and len(result.samples) == 2 for result in results
     )
     text = page.read_text()
     assert "At depth 2-1 all schemes train" in text

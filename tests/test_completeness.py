@@ -1,0 +1,106 @@
+"""Every scheme, task, optimiser, measure and check has a test and a golden value."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from golden import table
+from lamina.diagnosis.checks import CHECKS
+from lamina.diagnosis.measures import MEASURES
+from lamina.model.initialisation import Initialisation
+from lamina.registry import Registry
+from lamina.residual import SCHEMES
+from lamina.tasks import TASKS
+from lamina.training.optimisers import OPTIMISERS
+from lamina.training.schedule import ScheduleOptions
+
+TESTS = Path(__file__).parent
+SUITES = {
+    "scheme": (SCHEMES, "residual/test_conformance.py"),
+    "task": (TASKS, "tasks/test_tasks.py"),
+    "optimiser": (OPTIMISERS, "training/test_optimisers.py"),
+}
+"""Kinds whose suite runs the same tests over all members."""
+FOLDERS = {"measure": (MEASURES, "diagnosis/measures"), "check": (CHECKS, "diagnosis/checks")}
+"""Kinds whose members have tests of their own."""
+
+
+def own(registry: Registry[Any]) -> list[str]:
+    """Without those that installed packages add."""
+    return [name for name, member in registry.members.items() if member.__module__.startswith("lamina.")]
+
+
+@cache
+def parametrised(file: str) -> set[Any]:
+    """All single values over which the tests of a file are parametrised."""
+    spec = importlib.util.spec_from_file_location(Path(file).stem, TESTS / file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    tests = [each for name, each in inspect.getmembers(module, inspect.isfunction) if name.startswith("test_")]
+    marks = [mark for test in tests for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
+    return {value for mark in marks for value in mark.args[1] if isinstance(value, str)}
+
+
+def without_test(names: Iterable[str], folder: str) -> list[str]:
+    """The names without a test file of that name, whose module is imported by no other test of the folder either."""
+    files = list((TESTS / folder).glob("test_*.py"))
+    stems, text = {file.stem for file in files}, "\n".join(file.read_text("utf-8") for file in files)
+    package = f"lamina.{folder.replace('/', '.')}"
+    modules = {name: name.replace("-", "_") for name in names}
+    return [
+        name
+        for name, module in modules.items()
+        if f"test_{module}" not in stems and not re.search(rf"{re.escape(package)}\.{module}\b", text)
+    ]
+
+
+def without_golden_value(kind: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if f"{kind}/{name}" not in table.read_values()]
+
+
+def diagnosed() -> dict[str, set[str]]:
+    """The measures and checks that the golden diagnoses have values of."""
+    found: dict[str, set[str]] = {"measure": set(), "check": set()}
+    stored = [value for row, value in table.read_values().items() if row.startswith("diagnosis/")]
+    for value in stored:
+        for each in [value] if "measures" in value else value.values():
+            found["measure"] |= {key for key, lines in each["measures"].items() if lines}
+            found["check"] |= {check for check, *_ in each["findings"]}
+    return found
+
+
+@pytest.mark.parametrize("kind", SUITES)
+def test_every_member_runs_through_its_suite_and_has_golden_values(kind: str) -> None:
+    registry, file = SUITES[kind]
+    assert own(registry)
+    assert [name for name in own(registry) if name not in parametrised(file)] == []
+    assert without_golden_value(kind, own(registry)) == []
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_every_measure_and_check_has_a_test_and_golden_values(kind: str) -> None:
+    registry, folder = FOLDERS[kind]
+    assert own(registry)
+    assert without_test(own(registry), folder) == []
+    assert [key for key in own(registry) if key not in diagnosed()[kind]] == []
+
+
+def test_every_initialisation_and_schedule_has_golden_values() -> None:
+    assert without_golden_value("initialisation", get_args(Initialisation)) == []
+    assert without_golden_value("schedule", get_args(ScheduleOptions.model_fields["name"].annotation)) == []
+
+
+def test_what_is_missing_is_found() -> None:
+    assert "my-scheme" not in parametrised(SUITES["scheme"][1])
+    assert without_test(["stream-norms", "stream", "my-measure"], FOLDERS["measure"][1]) == ["stream", "my-measure"]
+    assert without_golden_value("task", ["translation", "my-task"]) == ["my-task"]
