@@ -1,0 +1,104 @@
+"""Model folders of Hugging Face's transformers, as subjects of a diagnosis."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from lamina.diagnosis.recording.passes import record_pass
+from lamina.diagnosis.subject import Subject
+from lamina.errors import UserError
+from lamina.interop.hugging_face import is_model_folder, pretrained_subject
+
+
+def losses(subject: Subject) -> list[float]:
+    model = subject.build(1)
+    return [record_pass(model, run)[0].loss for run in subject.passes]
+
+
+@pytest.fixture
+def transformers() -> Any:
+    library = pytest.importorskip("transformers")
+    library.utils.logging.set_verbosity_error()
+    return library
+
+
+SIZES = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+
+
+def test_a_folder_of_pickles_is_not_opened(tmp_path: Path, transformers: Any) -> None:
+    transformers.BertConfig(**SIZES, architectures=["BertModel"]).save_pretrained(tmp_path)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"never read")
+    assert is_model_folder(tmp_path)
+    with pytest.raises(UserError, match=r"pickled \(pytorch_model.bin\).*save them as safetensors"):
+        pretrained_subject(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "config.json: not the config of a model"),
+        ("{}", "config.json: not the config of a model"),
+        (json.dumps({"model_type": "bert", "architectures": ["BertForWhatever"]}), "has no model 'BertForWhatever'"),
+        (json.dumps({"model_type": "bert", "architectures": ["logging"]}), "has no model 'logging'"),
+        (json.dumps({"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}}), "not the config of a model"),
+    ],
+)
+def test_configs_that_are_none(content: str, message: str, tmp_path: Path, transformers: Any) -> None:
+    (tmp_path / "config.json").write_text(content)
+    (tmp_path / "own.py").write_text("raise AssertionError('code of the folder was run')")
+    with pytest.raises(UserError, match=message):
+        pretrained_subject(tmp_path)
+
+
+@pytest.mark.peers
+def test_a_folder_with_weights_is_seen_as_it_stands(tmp_path: Path, transformers: Any) -> None:
+    model = transformers.BertForMaskedLM(transformers.BertConfig(**SIZES))
+    model.save_pretrained(tmp_path)
+    subject = pretrained_subject(tmp_path, batches=3, tokens=64)
+    assert subject.factory is None
+    assert len(losses(subject)) == 3
+    assert torch.equal(
+        subject.build(1).bert.encoder.layer[0].output.dense.weight, model.bert.encoder.layer[0].output.dense.weight
+    )
+    (tmp_path / "model.safetensors").write_bytes(b"\0" * 20)
+    with pytest.raises(UserError, match="could not be loaded"):
+        pretrained_subject(tmp_path)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("BertForMaskedLM", SIZES),
+        ("BertModel", SIZES),
+        ("GPT2LMHeadModel", {"vocab_size": 50, "n_embd": 16, "n_layer": 2, "n_head": 2}),
+        ("LlamaForCausalLM", SIZES),
+        ("ViTForImageClassification", {**SIZES, "image_size": 8, "patch_size": 4, "num_labels": 3}),
+        ("MarianMTModel", {"vocab_size": 50, "d_model": 16, "pad_token_id": 0, "decoder_start_token_id": 0}),
+        ("WhisperForConditionalGeneration", {"vocab_size": 50, "d_model": 16, "max_source_positions": 10}),
+    ],
+)
+def test_a_config_alone_is_seen_at_its_start(
+    kind: str, options: dict[str, Any], tmp_path: Path, transformers: Any
+) -> None:
+    paired = {
+        f"{stack}_{name}": size
+        for stack in ("encoder", "decoder")
+        for name, size in (("layers", 2), ("attention_heads", 2), ("ffn_dim", 32))
+    }
+    words = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+    options = options | (paired | words if "d_model" in options else {})
+    model_class = getattr(transformers, kind)
+    model_class.config_class(**options, architectures=[kind]).save_pretrained(tmp_path)
+    subject = pretrained_subject(tmp_path, batches=2, tokens=32)
+    assert subject.model is None
+    record, _ = record_pass(subject.build(1), subject.passes[0])
+    assert {stack.num_layers for stack in record.stacks} == {2}
+    assert subject.factory is not None
+    deeper, _ = record_pass(subject.factory(1, 3), subject.passes[0])
+    assert {stack.num_layers for stack in deeper.stacks} == {3}
