@@ -17,7 +17,8 @@ from lamina.diagnosis.options import Thresholds
 from lamina.diagnosis.results import Diagnosis, Series
 from lamina.generate.options import GenerateOptions
 from lamina.generate.search import generate
-from lamina.runs.diagnose import Extent, diagnose_run_or_config
+from lamina.runs.diagnose import Extent
+from lamina.runs.run import Run
 from lamina.tasks.metrics import accuracy, bleu, chrf, f1, perplexity, rouge
 
 BOS, EOS = 1, 2
@@ -120,7 +121,7 @@ def cubes(output: Tensor) -> Tensor:
 
 def diagnosis_of_run(run: Path) -> Any:
     extent = Extent(seeds=2, batches=3, tokens=60, checkpoint="latest", depths=False)
-    found = diagnose_run_or_config(run, (), extent)
+    found = Run(run).diagnose(extent)
     return dict(zip(("start", "checkpoint", "training"), map(neutral, found), strict=True))
 
 
