@@ -13,7 +13,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from lamina import Transformer, UserError, residual
-from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.model.models import EncoderDecoder
 from support.processes import run_in_processes
 from support.small_models import SMALL
 

@@ -8,7 +8,7 @@ from itertools import count, islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.generate.batching import cut, in_batches
+from lamina.generate.search import cut, in_batches
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), max_size=60), st.integers(1, 400))

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina import UserError, residual
-from lamina.generate.hypothesis import Hypothesis
-from lamina.generate.lengths import penalty
+from lamina.generate.constraints import penalty
+from lamina.generate.decoder import Hypothesis
 from lamina.generate.options import GenerateOptions
 from lamina.generate.scoring import score
 from lamina.generate.search import generate, stream

@@ -12,7 +12,7 @@ from torch import Tensor
 from lamina import UserError
 from lamina.model.attention import CrossAttention, SelfAttention
 from lamina.model.cache import Cache
-from lamina.model.positions import rotate
+from lamina.model.embedding import rotate
 from lamina.model.sequences import Sequences
 
 pytestmark = pytest.mark.usefixtures("float64")

@@ -10,9 +10,8 @@ from torch import nn
 
 import lamina
 from lamina import UserError, residual
-from lamina.model.embedding import AdaptiveTable
+from lamina.model.embedding import AdaptiveTable, Sinusoids
 from lamina.model.heads import AdaptiveHead
-from lamina.model.positions import Sinusoids
 from lamina.model.sequences import Sequences
 
 SMALL = {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2, "vocab_size": 40, "dropout": 0.0, "num_layers": 2}

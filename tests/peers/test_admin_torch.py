@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.model.models import EncoderDecoder
 from lamina.model.sequences import pack
 from lamina.model.stack import Stack
 from support.small_models import SOURCE, TARGET, small_model

@@ -27,10 +27,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from lamina.generate.hypothesis import Hypothesis
+from lamina.generate.decoder import Hypothesis
 from lamina.generate.options import GenerateOptions
 from lamina.generate.search import generate
-from lamina.model.positions import Sinusoids
+from lamina.model.embedding import Sinusoids
 from lamina.model.transformer import Transformer
 from support.twins import Twins, assert_close
 

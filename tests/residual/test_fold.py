@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from lamina import UserError, residual
-from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.model.models import EncoderDecoder
 from lamina.model.stack import Stack
 from support.small_models import SOURCE, TARGET, Mixer, small_model, small_stack
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from lamina.generate.decoder import Model
-from lamina.model.single_stack import SingleStack
+from lamina.model.models import SingleStack
 from lamina.model.transformer import Transformer
 from support.plain_searches import EOS
 from support.small_models import SMALL, SOURCE, small_model

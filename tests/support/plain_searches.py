@@ -8,10 +8,10 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from lamina.generate.constraints import penalty
 from lamina.generate.decoder import Model
-from lamina.generate.lengths import penalty
 from lamina.generate.options import GenerateOptions
-from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.model.models import EncoderDecoder
 
 BOS, EOS = 1, 2
 Tokens = Sequence[int]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.model.models import EncoderDecoder
 from lamina.model.stack import Stack
 from lamina.model.transformer import Transformer
 from lamina.residual.base import Residual

@@ -13,7 +13,7 @@ from lamina import UserError
 from lamina.data.batches import OrderOptions
 from lamina.data.packed import PackedField
 from lamina.data.tokenizer import BOS, CLS, EOS, MASK, SEP
-from lamina.generate.hypothesis import Hypothesis
+from lamina.generate.decoder import Hypothesis
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Inputs, Task
 from support.small_tasks import SMALL, model_for, store_of, task_of

@@ -15,10 +15,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from lamina.generate.constraints import constrain
-from lamina.generate.decoder import Decoder, staying
-from lamina.generate.hypothesis import Hypothesis
-from lamina.generate.lengths import penalty
+from lamina.generate.constraints import constrain, penalty
+from lamina.generate.decoder import Decoder, Hypothesis, staying
 from lamina.generate.options import GenerateOptions
 
 

@@ -1,8 +1,9 @@
-"""A model as a search sees it: for every row the log-probability of each next word, whatever kind of model it is."""
+"""What every search works with: the decoder, which gives the log-probability of each next token, and hypotheses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -10,9 +11,22 @@ from torch import Tensor
 
 from lamina.data.packed import PackedField, to_tensors
 from lamina.errors import UserError
-from lamina.model.encoder_decoder import EncoderDecoder
 from lamina.model.heads import log_softmax
-from lamina.model.single_stack import SingleStack
+from lamina.model.models import EncoderDecoder, SingleStack
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output of one sentence."""
+
+    tokens: list[int]
+    """What was generated, without the prefix it started from and without the end."""
+    score: float
+    """The log-probability divided by the length penalty: what hypotheses compete by."""
+    log_probability: float
+    """Of the tokens and the end, in nats, given source and prefix, as the model has it: neither what was forbidden nor
+    the temperature changes it."""
+
 
 Model = EncoderDecoder | SingleStack
 

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from lamina.data.packed import PackedField, to_tensors
-from lamina.generate.batching import in_batches
 from lamina.generate.decoder import Model
-from lamina.model.encoder_decoder import EncoderDecoder
-from lamina.model.evaluation import evaluation_mode
+from lamina.generate.search import in_batches
+from lamina.model.models import EncoderDecoder
+from lamina.model.modes import evaluation_mode
 
 Tokens = Sequence[int]
 Pair = tuple[Tokens, Tokens, Tokens]  # source, prefix, target

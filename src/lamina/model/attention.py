@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from lamina.errors import UserError
 from lamina.model.cache import Cache, Memory
-from lamina.model.positions import rotate
+from lamina.model.embedding import rotate
 from lamina.model.sequences import Sequences
 from lamina.model.sublayer import Sublayer
 from lamina.residual.base import Matrix

@@ -16,7 +16,7 @@ from lamina.errors import UserError
 from lamina.model.embedding import AdaptiveTable
 from lamina.model.initialisation import initialise_matrix
 from lamina.residual.base import Matrix
-from lamina.residual.precision import without_autocast
+from lamina.residual.norm import without_autocast
 
 
 def log_softmax(scores: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 import torch
 from pydantic import Field, model_validator
@@ -20,11 +20,8 @@ from torch.utils.checkpoint import checkpoint
 from lamina import residual as schemes
 from lamina.errors import UserError, unknown
 from lamina.model.initialisation import Initialisation, initialise_matrix
-from lamina.model.keywords import Keywords
-from lamina.model.modules import module_list
-from lamina.model.profiling import profiling, refuse_sharded
-from lamina.model.roles import declared_matrices, matrices_by_role
-from lamina.model.sublayer import Sublayer
+from lamina.model.modes import profiling, refuse_sharded
+from lamina.model.sublayer import Keywords, Sublayer, declared_matrices, matrices_by_role
 from lamina.options import Options
 from lamina.residual.base import Matrix, Observer, Place, Role, Shape, Site, StackEntry
 from lamina.residual.norm import NormOptions
@@ -64,7 +61,9 @@ class Layer(nn.Module):
         self, sublayers: Sequence[nn.Module], sites: Sequence[Site[Any]], places: Sequence[Place], dropout: float
     ) -> None:
         super().__init__()
-        self.sublayers, self.sites, self.places = module_list(sublayers), module_list(sites), places
+        self.sublayers = cast(Sequence[nn.Module], nn.ModuleList(sublayers))
+        self.sites = cast(Sequence[Site[Any]], nn.ModuleList(sites))
+        self.places = places
         self.dropout = nn.Dropout(dropout)
         self.keywords = [Keywords(sublayer, str(place)) for sublayer, place in zip(sublayers, places, strict=True)]
 
@@ -108,10 +107,11 @@ class Stack(nn.Module):
         scheme_options = {name: value for name, value in options.items() if name not in own}
         self.residual = schemes.build(self.options.residual, self.shape, norm, scheme_options)
         self.checkpoint_layers = self.options.checkpoint_layers
-        self.layers = module_list(
+        built = [
             Layer(layer, [self.residual.site(place) for place in places], places, self.options.dropout)
             for layer, places in zip(layers, _places(layers), strict=True)
-        )
+        ]
+        self.layers = cast(Sequence[Layer], nn.ModuleList(built))
         for place, sublayer, _ in self._sublayers():
             slot = self.residual.slot(place)
             if slot is not None and isinstance(sublayer, Sublayer):

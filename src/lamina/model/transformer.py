@@ -19,9 +19,9 @@ from lamina.model.embedding import AdaptiveTable, Embedding
 from lamina.model.feed_forward import FeedForward, LinearFeedForward
 from lamina.model.heads import AdaptiveHead, ClassHead, MaskedWordHead
 from lamina.model.initialisation import initialise_table
+from lamina.model.modes import profiling
 from lamina.model.options import ModelOptions, pair
 from lamina.model.presets import preset
-from lamina.model.profiling import profiling
 from lamina.model.sequences import Sequences
 from lamina.model.stack import Stack
 from lamina.residual.base import Matrix
@@ -47,8 +47,10 @@ class Transformer(nn.Module):
 
     @staticmethod
     def build(options: ModelOptions) -> Transformer:
-        from lamina.model.encoder_decoder import EncoderDecoder  # both subclass this
-        from lamina.model.single_stack import SingleStack
+        from lamina.model.models import (
+            EncoderDecoder,  # both subclass this
+            SingleStack,
+        )
 
         return EncoderDecoder(options) if options.kind == "encoder-decoder" else SingleStack(options)
 

@@ -19,8 +19,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from lamina.residual.base import Place, Residual, SchemeOptions, Shape, Site
-from lamina.residual.norm import NormOptions
-from lamina.residual.precision import without_autocast
+from lamina.residual.norm import NormOptions, without_autocast
 from lamina.residual.reference import Layers, Parameters
 
 

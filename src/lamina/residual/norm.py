@@ -1,9 +1,11 @@
-"""Which norm a model uses: layer or RMS, its epsilon, with or without bias."""
+"""Norms (layer or RMS, epsilon, bias), and computation in full precision."""
 
 from __future__ import annotations
 
-from typing import Literal
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal
 
+import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -29,3 +31,7 @@ def normalise_in_own_precision(norm: nn.Module, x: Tensor) -> Tensor:
     """`norm(x)` in the precision of x, also where the norm's weights are kept in a lower one."""
     weights = {name: weight.to(x.dtype) for name, weight in norm.named_parameters() if weight.dtype != x.dtype}
     return functional_call(norm, weights, (x,)) if weights else norm(x)
+
+
+def without_autocast(x: Tensor) -> AbstractContextManager[Any]:
+    return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)

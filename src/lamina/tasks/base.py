@@ -24,7 +24,7 @@ from lamina.data.sources import source_options
 from lamina.data.store import Store
 from lamina.data.tokenizer import PAD
 from lamina.errors import UserError
-from lamina.model.evaluation import evaluation_mode
+from lamina.model.modes import evaluation_mode
 from lamina.model.options import ModelOptions
 from lamina.options import Options as TaskOptions
 

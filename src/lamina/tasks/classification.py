@@ -18,7 +18,7 @@ from lamina.data.examples import Examples
 from lamina.data.packed import Integers, append, join, prepend
 from lamina.data.tokenizer import CLS, SEP
 from lamina.errors import UserError
-from lamina.model.evaluation import evaluation_mode
+from lamina.model.modes import evaluation_mode
 from lamina.model.options import ModelOptions
 from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Task, tensor_of
 from lamina.tasks.metrics import accuracy, f1

@@ -13,13 +13,12 @@ from torch import nn
 
 from lamina.data.tokenizer import EOS
 from lamina.errors import UserError
-from lamina.generate.decoder import Model
-from lamina.generate.hypothesis import Hypothesis
-from lamina.generate.lengths import longest_source
+from lamina.generate.constraints import longest_source
+from lamina.generate.decoder import Hypothesis, Model
 from lamina.generate.options import GenerateOptions
 from lamina.generate.scoring import Scored, score
 from lamina.generate.search import generate, stream
-from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.model.models import EncoderDecoder
 from lamina.tasks.base import SampleOutput, Task, TaskOptions
 
 Warn = Callable[[str], None]

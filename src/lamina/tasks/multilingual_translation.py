@@ -22,7 +22,7 @@ from lamina.data.packed import Integers, PackedField, append, join
 from lamina.data.store import Split, Store
 from lamina.data.tokenizer import EOS
 from lamina.errors import UserError, unknown
-from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.model.models import EncoderDecoder
 from lamina.tasks.base import MAX_TOKENS
 from lamina.tasks.metrics import Bleu, bleu, signatures
 from lamina.tasks.sequence_to_sequence import SequenceOptions, SequenceToSequence, loss_metrics

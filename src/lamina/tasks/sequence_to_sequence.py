@@ -19,7 +19,7 @@ from lamina.data.noise import drop_words
 from lamina.data.packed import Integers, PackedField, append, prepend
 from lamina.data.tokenizer import BOS, EOS, UNK
 from lamina.generate.search import generate
-from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.model.models import EncoderDecoder
 from lamina.model.options import ModelOptions
 from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, tensor_of
 from lamina.tasks.generating import GeneratingOptions, GeneratingTask, Tokens

@@ -9,7 +9,7 @@ from torch import nn
 from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.matrices import NamedMatrix, kind_of
 from lamina.diagnosis.results import Location
-from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.model.models import EncoderDecoder
 from support.small_models import small_model
 
 

@@ -19,7 +19,7 @@ from lamina.diagnosis.watching.observation import (
     write_observations,
 )
 from lamina.diagnosis.watching.watch import Watch
-from lamina.model.encoder_decoder import EncoderDecoder
+from lamina.model.models import EncoderDecoder
 from support.small_models import small_model
 from support.training_loops import adam, loop, take
 

@@ -23,7 +23,7 @@ from lamina.diagnosis.recording.own import own_stacks
 from lamina.diagnosis.recording.passes import Pass, recording
 from lamina.diagnosis.recording.taps import norm_of
 from lamina.diagnosis.results import Axes, Fact, Measurement, Series
-from lamina.model.evaluation import evaluation_mode
+from lamina.model.modes import evaluation_mode
 from lamina.residual.base import Placement
 
 NOISE = 1e-4

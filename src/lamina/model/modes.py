@@ -1,4 +1,4 @@
-"""A forward pass that only looks: training mode, full precision, no gradient, and no trace of it afterwards."""
+"""Temporary modes of a model: evaluation mode, and the calibration pass of residual schemes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from lamina.errors import UserError
-from lamina.residual.precision import without_autocast
+from lamina.residual.norm import without_autocast
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
 
 
 @contextmanager
