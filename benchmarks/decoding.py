@@ -33,12 +33,11 @@ from rich.table import Table
 
 from decoding_peers import FIRST_WORD, NATIVE, PYTORCH, Group, Searcher, Tokens, batches, build_peer
 from lamina import Transformer
-from lamina.config import words_to_values
+from lamina.config import read_overrides
 from lamina.files.atomic import write_file
 from lamina.generate.options import GenerateOptions
 from lamina.generate.search import generate
 from lamina.model.options import ModelOptions
-from lamina.model.presets import preset
 from pairs import ENOUGH, Estimate, Numbers, counted, estimate
 
 SCHEMES = ("post-ln", "pre-ln", "b2t", "resi-dual")
@@ -188,8 +187,8 @@ def main() -> None:
 
     torch.set_num_threads(given.threads)
     warnings.simplefilter("ignore")  # peers on a newer torch than they know
-    changes = words_to_values(given.changes)
-    options = preset("iwslt", **changes)
+    changes = read_overrides(given.changes)
+    options = ModelOptions.read({"preset": "iwslt"} | changes, where="the benchmark")
     groups = random_groups(given.sentences, options.vocab_size)
     searchers, missing = build_all(options, given.beam, [name for name in given.peers.split(",") if name])
     for name, reason in missing.items():

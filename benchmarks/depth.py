@@ -31,7 +31,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from lamina.config import words_to_values
+from lamina.config import read_overrides
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.files.atomic import write_file
@@ -177,7 +177,7 @@ def main() -> None:
     console = Console(highlight=False)
     depths = [int(depth) for depth in given.depths.split(",")]
     size: Values = {"model_dim": given.width, "feed_forward_dim": 2 * given.width, "num_heads": 4, "vocab_size": 1000}
-    size |= words_to_values(given.changes)
+    size |= read_overrides(given.changes)
     result: Values = {"settings": {name: value for name, value in vars(given).items() if name != "output"}}
     for kind in given.kinds.split(",") if given.kinds else ():
         chosen = size | {"kind": kind, "residual": given.residual}

@@ -32,7 +32,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from lamina.config import words_to_values
+from lamina.config import read_overrides
 from lamina.data.batches import ReadAhead
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
@@ -191,7 +191,7 @@ def main() -> None:
     if given.threads:
         torch.set_num_threads(given.threads)
     values = {
-        "model": {"preset": "iwslt", **words_to_values(given.changes)},
+        "model": {"preset": "iwslt", **read_overrides(given.changes)},
         "data": {"max_tokens": given.tokens // 2, "oversize": "alone"},
         "schedule": {"learning_rate": 1e-4},
         "train": {"steps": given.rounds + 1, "clip": 1.0, "validate_every": 0, "save_every": 0, "samples": 0},

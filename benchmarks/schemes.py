@@ -35,9 +35,9 @@ from rich.console import Console
 from rich.table import Table
 
 from lamina import residual
-from lamina.config import words_to_values
+from lamina.config import read_overrides
 from lamina.files.atomic import write_file
-from lamina.model.presets import preset
+from lamina.model.options import ModelOptions
 from pairs import ENOUGH, Estimate, counted, ratio_of_medians
 from steps import Step, peak_memory
 
@@ -88,11 +88,15 @@ def one_round(steps: Mapping[str, Step], baseline: Step, number: int) -> dict[st
     return pairs
 
 
+def iwslt(scheme: str, changes: Mapping[str, Any]) -> ModelOptions:
+    return ModelOptions.read({"preset": "iwslt", "residual": scheme, **changes}, where="the benchmark")
+
+
 def measure_times(
     schemes: Sequence[str], rounds: int, tokens: int, changes: Mapping[str, Any]
 ) -> dict[str, list[Pair]]:
-    steps = {scheme: Step(preset("iwslt", residual=scheme, **changes), tokens) for scheme in schemes}
-    baseline = Step(preset("iwslt", residual=BASELINE, **changes), tokens)
+    steps = {scheme: Step(iwslt(scheme, changes), tokens) for scheme in schemes}
+    baseline = Step(iwslt(BASELINE, changes), tokens)
     for step in (baseline, *steps.values()):  # the first makes the optimiser's state
         step()
     pairs: dict[str, list[Pair]] = {scheme: [] for scheme in schemes}
@@ -141,10 +145,10 @@ def main() -> None:
 
     if given.threads:
         torch.set_num_threads(given.threads)
-    threads, changes = torch.get_num_threads(), words_to_values(given.changes)
+    threads, changes = torch.get_num_threads(), read_overrides(given.changes)
     schemes = [residual.find(name).name for name in given.schemes.split(",")]
     peaks = {
-        scheme: peak_memory(preset("iwslt", residual=scheme, **changes), given.tokens, given.memory_steps, threads)
+        scheme: peak_memory(iwslt(scheme, changes), given.tokens, given.memory_steps, threads)
         for scheme in counted(list(dict.fromkeys([BASELINE, *schemes])), "memory")
     }
     pairs = measure_times(schemes, given.rounds, given.tokens, changes)

@@ -119,15 +119,15 @@ def test_an_interval_holds_the_ratio_and_a_bound_is_reached_from_below() -> None
 
 
 def test_a_batch_has_the_tokens_asked_for_and_depends_on_nothing_else() -> None:
-    from lamina.model.presets import preset
+    from lamina.model.options import ModelOptions
     from steps import random_batch
 
-    first, second = (random_batch(preset("iwslt", residual=scheme), 4096) for scheme in ("post-ln", "b2t"))
+    first, second = (random_batch(ModelOptions(preset="iwslt", residual=scheme), 4096) for scheme in ("post-ln", "b2t"))
     assert len(first["source"]) + len(first["target"]) == 4096
     assert sum(first["source_lengths"]) == len(first["source"])
     assert 20 < np.mean(first["source_lengths"]) < 30
     assert not (first["source"] == first["target"]).all()
     for name in first:
         assert (np.asarray(first[name]) == np.asarray(second[name])).all()
-    single = random_batch(preset("lm"), 1000)
+    single = random_batch(ModelOptions(preset="lm"), 1000)
     assert len(single["tokens"]) == sum(single["lengths"]) == 1000

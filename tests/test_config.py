@@ -1,45 +1,110 @@
 from __future__ import annotations
 
+import math
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ConfigDict
 
 from lamina import UserError
-from lamina.config import _toml, read_values, to_toml, words_to_values
+from lamina.config import read_overrides, read_values, to_toml, to_toml_value
 from lamina.model.options import ModelOptions
+from lamina.options import Options
 from lamina.residual.norm import NormOptions
 
-plain = st.one_of(
-    st.booleans(),
-    st.integers(-(2**62), 2**62),
-    st.floats(allow_nan=False),
-    st.text(st.characters(exclude_categories=["Cs"])),
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+plain = st.one_of(st.booleans(), st.integers(-(2**62), 2**62), st.floats(allow_nan=False), texts)
+values = st.recursive(plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3))
+
+
+class Part(Options):
+    model_config = ConfigDict(allow_inf_nan=True)
+
+    text: str = "of the part"
+    """Text, \t with "odd" characters # in its description."""
+    number: float = math.inf
+
+
+class Whole(Options):
+    anything: Any = 1
+    text: str = ""
+    """A description that goes on
+    in a second line."""
+    maybe_text: str | None = None
+    maybe_number: int | None = 3
+    part: Part = Part()
+    """A section."""
+    parts: tuple[Part, ...] = ()
+    names: tuple[str, ...] = ()
+    numbers: dict[str, float] = {}
+
+
+parts = st.builds(Part, text=texts, number=st.floats(allow_nan=False))
+wholes = st.builds(
+    Whole,
+    anything=values,
+    text=texts,
+    maybe_text=st.none() | texts,
+    maybe_number=st.none() | st.integers(-9, 9),
+    part=parts,
+    parts=st.lists(parts, max_size=2).map(tuple),
+    names=st.lists(texts, max_size=3).map(tuple),
+    numbers=st.dictionaries(texts, st.floats(-9, 9), max_size=3),
 )
-keys = st.text(st.characters(codec="ascii"))
-values = st.recursive(plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3))
 
 
-@given(values)
-def test_written_toml_reads_back_as_it_was(value: object) -> None:
-    assert tomllib.loads(f"value = {_toml(value)}")["value"] == value
+@given(wholes)
+def test_a_config_that_is_written_and_read_is_the_same(options: Whole) -> None:
+    assert Whole.read(tomllib.loads(to_toml(options)), where="here") == options
 
 
-def test_resolved_options_read_back_with_their_descriptions() -> None:
+def test_every_value_is_written_under_its_description() -> None:
+    text = to_toml(Whole(text="a\nb", parts=(Part(),)))
+    assert '# A description that goes on in a second line.\ntext = "a\\nb"\n' in text
+    assert 'maybe_text = "none"\nmaybe_number = 3\n' in text
+    assert '\n[part]\n# Text, with "odd" characters # in its description.\n' in text
+    assert "number = inf" in text
+    assert set(tomllib.loads(text)) == set(Whole.model_fields)
+
+
+def test_a_pair_of_schemes_has_a_pair_of_options() -> None:
     options = ModelOptions(residual=("b2t", "admin"), residual_options=({}, {"omega": "paper"}), num_layers=(3, 4))
     options = options.model_copy(update={"norm": NormOptions(kind="rms", eps=1e-6)})
     text = to_toml(options)
-    assert "# The width of the stream.\nmodel_dim = 512" in text
+    assert "# Dimension of embeddings and hidden states.\nmodel_dim = 512" in text
     assert "[norm]" in text
     assert ModelOptions.read(tomllib.loads(text), where="here") == options
+
+
+def test_one_value_as_toml() -> None:
+    found = [to_toml_value(each) for each in ("a", None, True, 1e-5, (1, "b"), {})]
+    assert found == ['"a"', '"none"', "true", "1e-05", '[1, "b"]', "{}"]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("residual=b2t", {"residual": "b2t"}),
+        ("residual=resi-dual", {"residual": "resi-dual", "residual_options": {"dual_scale": 0.5}}),
+        (
+            "residual_options.dual_precision=stream",
+            {"residual": "resi-dual", "residual_options": {"dual_scale": 0.5, "dual_precision": "stream"}},
+        ),
+    ],
+)
+def test_options_of_a_scheme_do_not_outlive_it(tmp_path: Path, change: str, expected: dict[str, Any]) -> None:
+    (tmp_path / "own.toml").write_text('residual = "resi-dual"\nresidual_options = { dual_scale = 0.5 }\n')
+    assert read_values(tmp_path / "own.toml", [change]) == expected
 
 
 def test_words_override_and_bare_words_are_text() -> None:
     words = ["model.dropout=0.3", "model.residual=b2t", "name=first run", "model.num_layers=[3, 4]", "quiet=true"]
     expected = {"dropout": 0.3, "residual": "b2t", "num_layers": [3, 4]}
-    assert words_to_values(words) == {"model": expected, "name": "first run", "quiet": True}
+    assert read_overrides(words) == {"model": expected, "name": "first run", "quiet": True}
 
 
 def test_a_file_extends_another_key_by_key(tmp_path: Path) -> None:
@@ -67,20 +132,4 @@ def test_mistakes(tmp_path: Path, content: str, words: list[str], message: str) 
 
 def test_the_example_is_one_of_the_command() -> None:
     with pytest.raises(UserError, match=r"'in.txt' is not of the form key=value, such as beam=4"):
-        words_to_values(["in.txt"], example="beam=4")
-
-
-def test_the_reference_in_the_docs_is_made_from_the_code() -> None:
-    from lamina.training.config_reference import config_reference
-
-    stored = Path(__file__).parents[1] / "docs" / "config.md"
-    assert stored.read_text() == config_reference(), "run: python -m lamina.training.config_reference > docs/config.md"
-    assert "| `model_dim` | `512` | results | The width of the stream. |" in stored.read_text()
-
-
-def test_every_key_is_documented() -> None:
-    from lamina.training.config_reference import config_reference
-
-    rows = [line for line in config_reference().splitlines() if line.startswith("| `") or " | `" in line]
-    assert len(rows) > 80
-    assert [row for row in rows if row.rstrip().endswith("|  |")] == []
+        read_overrides(["in.txt"], example="beam=4")

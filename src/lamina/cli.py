@@ -179,9 +179,9 @@ def generate(
 
 def _load(path: str, checkpoint: str, overrides: list[str] | None, beam: int | None, int8: bool) -> Run:
     from lamina.api import load
-    from lamina.config import words_to_values
+    from lamina.config import read_overrides
 
-    generation = words_to_values(overrides or [], example="length_penalty=1.2")
+    generation = read_overrides(overrides or [], example="length_penalty=1.2")
     generation |= {} if beam is None else {"method": "beam", "beam": beam}
     run = load(path, checkpoint, generation=generation)
     return run.quantise() if int8 else run

@@ -1,37 +1,39 @@
-"""TOML files, and words such as `model.dropout=0.3`, as the values that options are read from.
+"""TOML files, and overrides such as `model.dropout=0.3`, as the values that options are read from.
 
 A file may say `extends = "other.toml"`: the other file's values come first, this one's override them key by key.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tomlkit
+from tomlkit.items import Item, Table
+from tomlkit.toml_document import TOMLDocument
+
 from lamina.errors import UserError
-from lamina.options import Options
+from lamina.options import NONE, Options
 
 Values = dict[str, Any]
 EXAMPLE = "model.dropout=0.3"
 
 
-def read_values(path: str | Path, words: Sequence[str] = ()) -> Values:
-    """The values of a file and of what it extends, overridden by `key=value` words."""
+def read_values(path: str | Path, overrides: Sequence[str] = ()) -> Values:
+    """The values of a file and of what it extends, with overrides of the form `key=value`."""
     values = _read_file(Path(path), seen=())
-    for word in words:
-        values = _merge(values, _read_word(word))
+    for override in overrides:
+        values = _merge(values, _read_override(override))
     return values
 
 
-def words_to_values(words: Sequence[str], example: str = EXAMPLE) -> Values:
-    """`key=value` words alone; `example` is shown to whoever writes them otherwise."""
+def read_overrides(overrides: Sequence[str], example: str = EXAMPLE) -> Values:
+    """Overrides alone; `example` is shown in the message about one that is not of the form `key=value`."""
     values: Values = {}
-    for word in words:
-        values = _merge(values, _read_word(word, example))
+    for override in overrides:
+        values = _merge(values, _read_override(override, example))
     return values
 
 
@@ -52,21 +54,25 @@ def _read_file(path: Path, seen: tuple[Path, ...]) -> Values:
     return _merge(_read_file(path.parent / base, (*seen, path.resolve())), values)
 
 
-def _read_word(word: str, example: str = EXAMPLE) -> Values:
-    key, equals, text = word.partition("=")
+def _read_override(override: str, example: str = EXAMPLE) -> Values:
+    key, equals, text = override.partition("=")
     if not equals or not key:
-        raise UserError(f"{word!r} is not of the form key=value, such as {example}")
+        raise UserError(f"{override!r} is not of the form key=value, such as {example}")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text  # a plain word needs no quotes
+        value = text  # text without spaces or signs needs no quotes
     for part in reversed(key.split(".")):
         value = {part: value}
     return value
 
 
 def _merge(base: Values, change: Mapping[str, Any]) -> Values:
+    """Key by key. The options of a task or a residual scheme, `task_options`, do not outlive a change of the `task`."""
     merged = dict(base)
+    for key, value in change.items():
+        if key in base and base[key] != value:
+            merged.pop(f"{key}_options", None)
     for key, value in change.items():
         both_tables = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
         merged[key] = _merge(merged[key], value) if both_tables else value
@@ -74,39 +80,43 @@ def _merge(base: Values, change: Mapping[str, Any]) -> Values:
 
 
 def to_toml(options: Options) -> str:
-    """All values, resolved, each under its description."""
-    return "\n".join(_lines(options, ())).strip() + "\n"
+    """All values, each under its description."""
+    document = tomlkit.document()
+    _fill(document, options)
+    return tomlkit.dumps(document)
 
 
-def _lines(options: Options, path: tuple[str, ...]) -> list[str]:
-    plain, tables = [], []
-    for name, field in type(options).model_fields.items():
-        value = getattr(options, name)
-        if isinstance(value, Options):
-            tables += ["", f"[{'.'.join((*path, name))}]", *_lines(value, (*path, name))]
-        elif value is not None:
-            comment = " ".join((field.description or "").split())
-            plain += [f"# {comment}"] if comment else []
-            plain.append(f"{name} = {_toml(value)}")
-    return plain + tables
+def to_toml_value(value: Any) -> str:
+    """One value, as it stands behind the equals sign."""
+    return _item(value).as_string()
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _quoted(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else f"{'-' if value < 0 else ''}inf"
+def _fill(table: TOMLDocument | Table, options: Options) -> None:
+    fields = type(options).model_fields
+    sections = [name for name in fields if isinstance(getattr(options, name), Options)]
+    for name, field in fields.items():
+        if name not in sections:
+            if field.description:
+                table.add(tomlkit.comment(" ".join(field.description.split())))
+            table.add(name, _item(getattr(options, name)))
+    for name in sections:
+        section = tomlkit.table()
+        _fill(section, getattr(options, name))
+        table.add(tomlkit.nl())
+        table.add(name, section)
+
+
+def _item(value: Any) -> Item:
+    if isinstance(value, Options):
+        value = dict(value)
     if isinstance(value, Mapping):
-        given = {key: item for key, item in value.items() if item is not None}  # TOML has no word for nothing
-        items = ", ".join(f"{_quoted(str(key))} = {_toml(item)}" for key, item in given.items())
-        return f"{{ {items} }}" if items else "{}"
-    if isinstance(value, (tuple, list)):
-        return f"[{', '.join(_toml(item) for item in value)}]"
-    return repr(value)
-
-
-def _quoted(text: str) -> str:
-    """JSON's escapes are TOML's, but for one character that TOML wants escaped too."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+        table = tomlkit.inline_table()
+        for key, each in value.items():
+            table.add(key, _item(each))
+        return table
+    if isinstance(value, tuple | list):
+        array = tomlkit.array()
+        for each in value:
+            array.append(_item(each))
+        return array
+    return tomlkit.item(NONE if value is None else value)

@@ -1,20 +1,33 @@
 """The base of every options class: typed, frozen, and helpful about mistakes.
 
-Each room declares its own options next to the code that reads them; `lamina.config` only composes them.
-A field's description is its help text, its entry in the reference, and its comment in a written config.
+Each package declares its options next to the code that reads them; `RunConfig` composes them. A field's docstring is
+its help text, its entry in docs/config.md, and its comment in a written config. `Annotated` says more about a field:
+
+    device: Annotated[str, Affects.ROUNDING] = "auto"
+    keep_checkpoints: Annotated[int, Formerly("keep")] = 3
+
+TOML has no null: in a config, `"none"` stands for it where a field may be None.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Self, get_args
+from typing import Any, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from lamina.errors import UserError, unknown
+
+NONE = "none"
+"""What stands for None in a config."""
 
 
 class Affects(Enum):
@@ -33,6 +46,13 @@ class Affects(Enum):
     """What is written down, shown or kept, and where."""
 
 
+@dataclass(frozen=True)
+class Formerly:
+    """The name that a field had in the version before, which is still accepted, with a note that names the new one."""
+
+    name: str
+
+
 class Options(BaseModel):
     """Keyword options, checked on arrival and immutable afterwards."""
 
@@ -42,21 +62,51 @@ class Options(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_booleans_for_numbers(cls, values: Any) -> Any:
-        """Python takes True for 1; a config that says so is a mistake."""
-        for name, value in values.items() if isinstance(values, Mapping) else ():
+    def _check_keys(cls, values: Any) -> Any:
+        """Former names become the new ones, unknown names are refused, and `"none"` becomes None."""
+        if not isinstance(values, Mapping):
+            return values
+        values = _rename(cls, values)
+        for name, value in values.items():
             field = cls.model_fields.get(name)
-            if isinstance(value, bool) and field is not None and not _takes_booleans(field.annotation):
-                raise ValueError(f"{name} is a number or a word, not {str(value).lower()}")
+            if field is None:
+                raise mistake(str(unknown("option", name, cls.model_fields)), name, value)
+            if isinstance(value, bool) and not _takes(field.annotation, bool):  # Python takes True for 1
+                raise mistake(f"{name} is a number or a word, not {str(value).lower()}", name, value)
+            if value == NONE and _takes(field.annotation, type(None)):
+                values[name] = None
+        return cls.add_values(values)
+
+    @classmethod
+    def add_values(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """What is added to the values given, by their present names: those that a preset stands for."""
         return values
 
     @classmethod
     def read(cls, values: Mapping[str, Any], where: str) -> Self:
         """Check `values`; a mistake raises a `UserError` that starts with `where` and names the key."""
+        token = _notes.set([])
         try:
-            return cls.model_validate(dict(values))
+            checked = cls.model_validate(dict(values))
+            _print_notes(where)
         except ValidationError as error:
-            raise _explain(cls, error, where) from None
+            raise _explain(error, where) from None
+        finally:
+            _notes.reset(token)
+        return checked
+
+
+AnyOptions = TypeVar("AnyOptions", bound=Options)
+
+
+def own_options(kind: type[AnyOptions], given: Any) -> AnyOptions:
+    """The options that another field decides the class of, as a scheme's are decided by its name.
+
+    `given` is a mapping, or options; those of another class count as far as they were set.
+    """
+    if type(given) is kind:
+        return given
+    return kind.model_validate(given.model_dump(exclude_unset=True) if isinstance(given, Options) else given)
 
 
 def affects(field: FieldInfo) -> Affects:
@@ -80,39 +130,68 @@ def result_values(options: Options, *counted: Affects) -> dict[str, Any]:
     return found
 
 
-def _explain(options: type[BaseModel], error: ValidationError, where: str) -> UserError:
+def mistake(message: str, key: str, value: object) -> ValidationError:
+    """An error for a validator to raise, in the value of a key: like pydantic's own, it ends up with its full path."""
+    error = PydanticCustomError("mistake", "{message}", {"message": message})
+    return ValidationError.from_exception_data("options", [InitErrorDetails(type=error, loc=(key,), input=value)])
+
+
+_notes: ContextVar[list[str] | None] = ContextVar("notes", default=None)
+_printed: set[str] = set()
+
+
+def _rename(options: type[Options], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with the new names of keys that were given by a former one."""
+    renamed = dict(values)
+    for name, field in options.model_fields.items():
+        for former in (each.name for each in field.metadata if isinstance(each, Formerly)):
+            if former not in renamed:
+                continue
+            if name in renamed:
+                raise mistake(f"this is the former name of {name!r}, which is given too", former, renamed[former])
+            renamed[name] = renamed.pop(former)
+            note_renamed(f"{former!r} is now called {name!r}; the next version will not know the former name")
+    return renamed
+
+
+def note_renamed(text: str) -> None:
+    """Say that a key has another name now: printed once the config is read; options made in Python warn at once."""
+    notes = _notes.get()
+    if notes is None:
+        warnings.warn(text, FutureWarning, stacklevel=5)
+    else:
+        notes.append(text)
+
+
+def _print_notes(where: str) -> None:
+    """Once for each file and key, though a file may be read several times."""
+    for note in _notes.get() or ():
+        line = f"{where}: {note}"
+        if line not in _printed:
+            _printed.add(line)
+            print(line, file=sys.stderr)
+
+
+def _explain(error: ValidationError, where: str) -> UserError:
     # Where several kinds of value are allowed, the error that got furthest is the one that was meant.
     first = max(error.errors(include_url=False), key=lambda each: len(each["loc"]))
-    path = _keys(options, first["loc"])
-    if first["type"] == "extra_forbidden":
-        where = ": ".join([where, *filter(None, [".".join(path[:-1])])])
-        return UserError(f"{where}: {unknown('option', path[-1], _fields_at(options, path[:-1]))}")
+    start = ": ".join([where, *filter(None, [".".join(_keys(first["loc"]))])])
+    if first["type"] == "mistake":
+        return UserError(f"{start}: {first['msg']}")
     if first["type"] == "literal_error" and isinstance(first["input"], str):
         choices = re.findall(r"'([^']*)'", first["ctx"]["expected"])
-        return UserError(f"{where}: {'.'.join(path)}: {unknown('value', first['input'], choices)}")
-    key = ".".join(path)
+        return UserError(f"{start}: {unknown('value', first['input'], choices)}")
     message = first["msg"].removeprefix("Value error, ")
-    given = "" if first["type"] == "missing" else f" (given: {first['input']!r})"
-    return UserError(f"{where}: {key}: {message}{given}" if key else f"{where}: {message}")
+    whole_section = first["type"] == "missing" or isinstance(first["input"], Mapping | Options)
+    return UserError(f"{start}: {message}" if whole_section else f"{start}: {message} (given: {first['input']!r})")
 
 
-def _keys(options: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+def _keys(location: Iterable[int | str]) -> list[str]:
     """The keys on the way to a mistake, without the names pydantic gives to the kinds of value it tried."""
     kinds = re.compile(r"[\[\]()]|^(?:constrained-)?(?:int|float|str|bool|dict|tuple|list|literal)\b")
     return [str(part) for part in location if isinstance(part, int) or not kinds.search(part)]
 
 
-def _takes_booleans(annotation: Any) -> bool:
-    return annotation in (bool, Any) or any(_takes_booleans(part) for part in get_args(annotation))
-
-
-def _fields_at(options: type[BaseModel], path: list[str]) -> list[str]:
-    """The valid keys of the options class reached by following `path`."""
-    for part in path:
-        field = options.model_fields.get(part)
-        candidates = [] if field is None else [field.annotation, *getattr(field.annotation, "__args__", ())]
-        nested = [kind for kind in candidates if isinstance(kind, type) and issubclass(kind, BaseModel)]
-        if not nested:
-            return []
-        options = nested[0]
-    return list(options.model_fields)
+def _takes(annotation: Any, kind: type) -> bool:
+    """Whether a field may hold a value of this kind."""
+    return annotation in (kind, Any) or any(_takes(part, kind) for part in get_args(annotation))

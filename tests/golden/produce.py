@@ -28,7 +28,7 @@ from lamina.data.sources import find_source, source_options
 from lamina.data.store import Store
 from lamina.diagnosis import measures
 from lamina.model.initialisation import Initialisation
-from lamina.model.presets import preset
+from lamina.model.options import ModelChoices
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.run import Run
 from lamina.tasks import TASKS, build_task
@@ -131,7 +131,8 @@ def initialisation(init: str, folder: Path) -> Any:
     found = {}
     for kind, options in models.items():
         torch.manual_seed(5)
-        found[kind] = summary(Transformer.build(preset("iwslt", **SMALL | options | {"init": init, "num_layers": 2})))
+        chosen = SMALL | options | {"init": init, "num_layers": 2}
+        found[kind] = summary(Transformer.from_preset("iwslt", **chosen))
     return found
 
 
@@ -286,7 +287,7 @@ def task_losses(name: str, folder: Path) -> list[float]:
     small: dict[str, Any] = {"train": sets, "valid": (), "test": (), "tokenizer": {"size": 400}}
     store = prepare(source_options("embedded-text", ".", str(folder / f"losses-{name}"), **small))
     task = build_task(name, store, options)
-    model = Transformer.build(task.model_options({**SMALL, "num_layers": 2, "dropout": 0.0, "residual": "b2t"}))
+    model = Transformer.build(task.model_options(ModelChoices(**SMALL, num_layers=2, dropout=0.0, residual="b2t")))
     waves(model)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
     batches = task.batches("train", OrderOptions(max_tokens=300, oversize="alone"), seed=3).forever()

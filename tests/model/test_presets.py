@@ -7,7 +7,8 @@ import torch
 
 import lamina
 from lamina import UserError
-from lamina.model.presets import PRESETS, preset
+from lamina.model.options import ModelOptions
+from lamina.model.presets import PRESETS
 from lamina.model.sequences import Sequences
 
 
@@ -42,7 +43,7 @@ def test_bert_base_has_the_published_size() -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_builds_and_keeps_its_numbers(name: str) -> None:
-    options = preset(name)
+    options = ModelOptions(preset=name)
     with torch.device("meta"):
         model = lamina.Transformer.build(options)
     depths = options.num_layers if isinstance(options.num_layers, tuple) else (options.num_layers,) * 2
@@ -72,9 +73,13 @@ def test_theory_preset_is_xiongs_setting() -> None:
         ("iwslt", {"residual": "postln"}, r"residual: unknown residual scheme 'postln'; did you mean 'post-ln'"),
         ("iwslt", {"num_layer": 2}, r"unknown option 'num_layer'; did you mean 'num_layers'"),
         ("iwslt", {"num_layers": 0}, r"num_layers.*greater than or equal to 1"),
-        ("iwslt", {"num_heads": 3}, r"width 512 is not divisible by 3 heads"),
+        ("iwslt", {"num_heads": 3}, r"num_heads 3 does not divide model_dim 512"),
         ("iwslt", {"norm": {"epsilon": 1}}, r"unknown option 'epsilon'; did you mean 'eps'"),
-        ("iwslt", {"residual": "pre-ln", "residual_options": {"eta": 1}}, r"'pre-ln': unknown option 'eta'"),
+        (
+            "iwslt",
+            {"residual": "pre-ln", "residual_options": {"eta": 1}},
+            r"_options.eta: unknown option 'eta'",
+        ),
         ("iwslt", {"vocab_size": (10, 20)}, r"vocabularies differ; use 'decoder' or 'none'"),
         ("lm", {"num_layers": (2, 2)}, r"num_layers is a pair, but a model of kind 'decoder' has one stack"),
         ("iwslt", {"adaptive_cutoffs": (5,)}, r"adaptive_cutoffs are for language models"),

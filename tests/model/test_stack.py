@@ -151,11 +151,13 @@ def test_bad_names_and_options_name_the_nearest() -> None:
     layers = [[nn.Linear(4, 4)]]
     with pytest.raises(UserError, match=r"unknown residual scheme 'resdual'; did you mean 'resi-dual'"):
         Stack(layers, model_dim=4, residual="resdual")
-    with pytest.raises(UserError, match=r"'resi-dual': unknown option 'dual_scal'; did you mean 'dual_scale'"):
+    with pytest.raises(
+        UserError, match=r"'resi-dual': dual_scal: unknown option 'dual_scal'; did you mean 'dual_scale'"
+    ):
         Stack(layers, model_dim=4, residual="resi-dual", dual_scal=2)
     with pytest.raises(UserError, match=r"'resi-dual': dual_scale: .*greater than 0 \(given: -1\)"):
         Stack(layers, model_dim=4, residual="resi-dual", dual_scale=-1)
-    with pytest.raises(UserError, match=r"'pre-ln': unknown option 'omega'"):
+    with pytest.raises(UserError, match=r"'pre-ln': omega: unknown option 'omega'"):
         Stack(layers, model_dim=4, residual="pre-ln", omega="paper")
     with pytest.raises(UserError, match=r"norm: kind: unknown value 'lyer'; did you mean 'layer'"):
         Stack(layers, model_dim=4, norm="lyer")

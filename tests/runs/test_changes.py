@@ -40,6 +40,7 @@ def store_of(config: RunConfig) -> Store:
         {"train": {"steps": 20}},
         {"train": {"device": "cpu", "parallel": "fsdp", "threads": 2, "compile": True}},
         {"diagnose": {"every": 3, "band": {"window": 9}}},
+        {"model": {"checkpoint_layers": True}},
     ],
 )
 def test_what_affects_no_results_may_change(harmless: dict[str, Any], stores: Path, tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ def test_what_is_kept_is_what_autograd_keeps(name: str, store: Store) -> None:
     batches = task.batches("train", chosen.data)
     inputs = task.inputs(batches.batch(0, len(batches.plan.epoch(0)) // 2))
     for checkpointed, planned in ((False, plan.activations), (True, plan.activations_checkpointed)):
-        model = Transformer.build(task.model_options({**chosen.model, "checkpoint_layers": checkpointed})).train()
+        choices = chosen.model.model_copy(update={"checkpoint_layers": checkpointed})
+        model = Transformer.build(task.model_options(choices)).train()
         assert plan.parameters == model.num_parameters()
         task.calibrate(model, inputs)
         with Kept(model) as kept:
@@ -54,7 +55,7 @@ def test_in_a_lower_precision_activations_are_smaller(store: Store) -> None:
     task = build_task("translation", store, {})
     batches = task.batches("train", config().data)
     inputs = task.inputs(batches.batch(0, len(batches.plan.epoch(0)) // 2))
-    model = Transformer.build(task.model_options(MODEL)).train()
+    model = Transformer.build(task.model_options(config().model)).train()
     with Kept(model) as kept, torch.autocast("cpu", torch.bfloat16):
         task.losses(model, inputs)
     assert lower.activations == pytest.approx(kept.bytes, rel=0.15)
@@ -98,5 +99,5 @@ def test_slices_share_weights_gradients_and_optimiser(store: Store) -> None:
 
 def test_a_cost_that_depends_on_the_words_is_refused(store: Store) -> None:
     with pytest.raises(UserError, match="cannot be planned"):
-        make_plan(config(model=MODEL | {"adaptive_cutoffs": (5, 20)}), store)
+        make_plan(config(task="language-modelling", model=MODEL | {"adaptive_cutoffs": (5, 20)}), store)
     assert torch.get_default_dtype() == torch.float32

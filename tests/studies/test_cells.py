@@ -24,14 +24,14 @@ def test_every_combination_seed_by_seed(config: Path) -> None:
     ]
     last = cells[-1].config
     assert (last.seed, last.train.steps) == (8, 5)
-    assert last.model["residual"] == "post-ln"
-    assert list(last.model["num_layers"]) == [4, 2]
+    assert last.model.residual == "post-ln"
+    assert list(last.model.num_layers) == [4, 2]
 
 
 def test_encoder_and_decoder_may_differ(config: Path) -> None:
     (cell, same) = make_cells(config, [], ["post-ln / pre-ln", "b2t/b2t"])
     assert (cell.scheme, cell.name) == ("post-ln/pre-ln", "post-ln+pre-ln-2-seed7")
-    assert list(cell.config.model["residual"]) == ["post-ln", "pre-ln"]
+    assert list(cell.config.model.residual) == ["post-ln", "pre-ln"]
     assert same.scheme == "b2t"
 
 

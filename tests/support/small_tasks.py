@@ -12,6 +12,7 @@ import torch
 from lamina.data.prepare import prepare
 from lamina.data.sources import find_source, source_options
 from lamina.data.store import Store
+from lamina.model.options import ModelChoices
 from lamina.model.transformer import Transformer
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Task
@@ -48,7 +49,7 @@ def task_of(name: str, folder: Path, **options: Any) -> Any:
 
 def model_for(task: Task, **changes: Any) -> Transformer:
     torch.manual_seed(1)
-    return Transformer.build(task.model_options(SMALL | changes))
+    return Transformer.build(task.model_options(ModelChoices.read(SMALL | changes, where="test")))
 
 
 def _embedded(task: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def test_a_changed_option_of_generation_leaves_the_tasks_others(name: str, given
     own = task_of(name, folder).options.generation
     assert own != GenerateOptions(), "this task searches in a way of its own"
     assert task_of(name, folder, generation=given).options.generation == own.model_copy(update=given)
-    with pytest.raises(UserError, match=f"task '{name}': generation: unknown option 'baem'; did you mean 'beam'"):
+    with pytest.raises(UserError, match=f"task '{name}': generation.baem: unknown option 'baem'; did you mean 'beam'"):
         task_of(name, folder, generation={"baem": 3})
 
 

@@ -14,6 +14,7 @@ from lamina.data.batches import OrderOptions
 from lamina.data.packed import PackedField
 from lamina.data.tokenizer import BOS, CLS, EOS, MASK, SEP
 from lamina.generate.decoder import Hypothesis
+from lamina.model.options import ModelChoices
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Inputs, Task
 from support.small_tasks import SMALL, model_for, store_of, task_of
@@ -108,12 +109,13 @@ def test_evaluation_gives_the_metric_that_decides(name: str, folder: Path) -> No
 @every_task
 def test_the_task_decides_about_its_model(name: str, folder: Path) -> None:
     task = task_of(name, folder)
-    options = task.model_options({**SMALL, "vocab_size": 7, "kind": "decoder", "residual": "b2t"})
-    assert options.residual == "b2t"
+    choices = ModelChoices.read({**SMALL, "preset": "theory", "residual": "b2t"}, where="test")
+    options = task.model_options(choices)
+    assert (options.residual, options.positions, options.model_dim) == ("b2t", "none", SMALL["model_dim"])
     assert options.vocab_size == len(task.store.tokenizer())
-    assert options.kind == {"language-modelling": "decoder"}.get(name, options.kind)
-    with pytest.raises(UserError, match=r"model: unknown option 'dropuot'; did you mean 'dropout'"):
-        task.model_options({"dropuot": 0.1})
+    assert (options.kind, options.head) == (task.model_kind, task.head) != ("encoder", "none"), "which the preset has"
+    assert options.shared_embeddings == "all"
+    assert options.num_segments == (2 if name == "classification" else 0)
 
 
 def test_translation_has_its_ends_in_place(folder: Path) -> None:

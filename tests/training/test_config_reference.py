@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from lamina.training.config import RunConfig
@@ -19,10 +20,23 @@ def sections(values: dict[str, Any], name: str = "") -> Iterator[tuple[str, list
 
 def test_every_key_of_every_section_has_its_row() -> None:
     parts = config_reference().split("## A run")[1].split("\n### ")
-    tables = {part.splitlines()[0].partition("]")[0].removeprefix("["): part for part in parts[1:]} | {"": parts[0]}
+    tables = {part.splitlines()[0]: part for part in parts[1:]} | {"[]": parts[0]}
+    tables["[task_options]"] = tables["[task_options] of translation"]
     found = dict(sections(RunConfig().model_dump()))
     assert {"train", "diagnose", "diagnose.band", "diagnose.thresholds.vanishing"} <= found.keys()
     for section, keys in found.items():
         for key in keys:
-            assert f"| `{key}` |" in tables[section], f"{section}.{key}"
-    assert "| `eps` | `1e-05` |" in tables["model.norm"]
+            assert f"| `{key}` |" in tables[f"[{section}]"], f"{section}.{key}"
+    assert "| `eps` | `1e-05` |" in tables["[model.norm]"]
+
+
+def test_the_reference_in_the_docs_is_made_from_the_code() -> None:
+    stored = Path(__file__).parents[2] / "docs" / "config.md"
+    assert stored.read_text() == config_reference(), "run: python -m lamina.training.config_reference > docs/config.md"
+    assert "| `model_dim` | `512` | results | Dimension of embeddings and hidden states. |" in stored.read_text()
+
+
+def test_every_key_is_documented() -> None:
+    rows = [line for line in config_reference().splitlines() if line.startswith("| `") or " | `" in line]
+    assert len(rows) > 80
+    assert [row for row in rows if row.rstrip().endswith("|  |")] == []

@@ -12,6 +12,7 @@ from lamina import UserError
 from lamina.config import to_toml
 from lamina.data.prepare import prepare
 from lamina.data.prepare_options import PrepareOptions
+from lamina.model.options import ModelChoices
 from lamina.model.presets import PRESETS
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.run import Run, read_config
@@ -117,7 +118,7 @@ def test_a_changed_config_is_refused_with_the_difference(stores: Path, tmp_path:
     config = config_for("translation", stores, train={"steps": 2})
     Run(config, tmp_path / "run").train(quiet=True)
     changed = config_for("translation", stores, train={"steps": 2, "log_every": 7}, model={"dropout": 0.3})
-    with pytest.raises(UserError, match=r"another config:\n  model.dropout: was None, is 0.3\nUse another folder"):
+    with pytest.raises(UserError, match=r"another config:\n  model.dropout: was 0.1, is 0.3\nUse another folder"):
         Run(changed, tmp_path / "run").train(quiet=True)
     longer = config_for("translation", stores, train={"steps": 3})
     assert Run(longer, tmp_path / "run").train(quiet=True).step == 3
@@ -157,22 +158,24 @@ def test_data_prepared_anew_is_refused_with_the_difference(stores: Path, tmp_pat
 
 
 def test_a_preset_is_written_out(stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2, "num_layers": (1, 1), "vocab_size": 10}
-    monkeypatch.setitem(PRESETS, "tiny", small)
+    small = {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2, "num_layers": (1, 1)}
+    monkeypatch.setitem(PRESETS, "tiny", small | {"vocab_size": 10})
     base = config_for("translation", stores, train={"steps": 3})
-    named = base.model_copy(update={"model": {"preset": "tiny", "dropout": 0.0}})
-    spelt = base.model_copy(update={"model": small | {"dropout": 0.0}})
+    named = base.model_copy(update={"model": ModelChoices(preset="tiny", dropout=0.0)})
+    spelt = base.model_copy(update={"model": ModelChoices(**small, dropout=0.0)})
     for name, config in (("named", named), ("spelt", spelt)):
         Run(config, tmp_path / name).train(quiet=True)
     assert_same(weights(tmp_path / "named"), weights(tmp_path / "spelt"))
     stored = read_config(tmp_path / "named")
-    assert stored.model == small | {"num_layers": [1, 1], "dropout": 0.0}
-    longer = named.model_copy(update={"train": named.train.model_copy(update={"steps": 4})})
+    assert stored.model == ModelChoices(**small, dropout=0.0, shared_embeddings="all", num_segments=0)
+    longer = config_for("translation", stores, train={"steps": 4})
+    longer = longer.model_copy(update={"model": ModelChoices(preset="tiny", dropout=0.0)})
     assert Run(longer, tmp_path / "named").train(quiet=True).step == 4
     monkeypatch.setitem(PRESETS, "tiny", small | {"num_heads": 4})
-    assert read_config(tmp_path / "named").chosen_model()["num_heads"] == 2
+    assert read_config(tmp_path / "named").model.num_heads == 2
+    changed = longer.model_copy(update={"model": ModelChoices(preset="tiny", dropout=0.0)})
     with pytest.raises(UserError, match=r"model.num_heads: was 2, is 4"):
-        Run(longer, tmp_path / "named").train(quiet=True)
+        Run(changed, tmp_path / "named").train(quiet=True)
 
 
 def test_a_run_that_stored_the_name_of_its_preset_goes_on(
@@ -181,11 +184,11 @@ def test_a_run_that_stored_the_name_of_its_preset_goes_on(
     small = {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2, "num_layers": 1, "vocab_size": 10}
     monkeypatch.setitem(PRESETS, "tiny", small)
     base = config_for("translation", stores, train={"steps": 4})
-    named: RunConfig = base.model_copy(update={"model": {"preset": "tiny"}})
+    named: RunConfig = base.model_copy(update={"model": ModelChoices(preset="tiny")})
     interrupted(named, tmp_path / "run", after=2)
     (tmp_path / "run" / "config.toml").write_text(to_toml(named))
     assert Run(named, tmp_path / "run").train(quiet=True).step == 4
-    assert "preset" not in read_config(tmp_path / "run", []).model
+    assert read_config(tmp_path / "run").model.preset is None
 
 
 def test_another_precision_by_force_starts_with_a_new_scale(stores: Path, tmp_path: Path) -> None:

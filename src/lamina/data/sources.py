@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lamina.config import read_values, words_to_values
+from lamina.config import read_overrides, read_values
 from lamina.data.catalogue import SOURCES, Source
 from lamina.data.prepare_options import PrepareOptions
 from lamina.errors import UserError, unknown
@@ -46,7 +46,7 @@ def chosen_options(what: str, words: Sequence[str], chosen: Mapping[str, Any]) -
     if what.endswith(".toml"):
         return PrepareOptions.read({**read_values(what, words), **chosen}, where=what)
     find_source(what)
-    changes = {**words_to_values(words), **chosen}
+    changes = {**read_overrides(words), **chosen}
     if "output" not in changes:
         raise UserError(f"say where the store goes: lamina prepare {what} --output data/{what}")
     return source_options(what, changes.pop("folder", "."), changes.pop("output"), **changes)

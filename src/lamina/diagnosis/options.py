@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +10,7 @@ from pydantic import Field, model_validator
 from lamina.diagnosis.checks import CheckThresholds, define_thresholds
 from lamina.diagnosis.watching.alarms import BandOptions
 from lamina.errors import unknown
-from lamina.options import Options
+from lamina.options import Options, note_renamed
 
 if TYPE_CHECKING:
     Thresholds = CheckThresholds
@@ -64,5 +63,5 @@ class DiagnoseOptions(Options):
                 thresholds.setdefault(check, {}).setdefault(key, value)
             renamed.append(f"{name} is now {' and '.join('.'.join(new) for new in FORMER_THRESHOLDS[name])}")
         note = f"diagnose.verdicts was replaced by diagnose.thresholds: {', '.join(renamed)}"
-        warnings.warn(note, FutureWarning, stacklevel=2)
+        note_renamed(note)
         return {**{key: value for key, value in values.items() if key != "verdicts"}, "thresholds": thresholds}

@@ -1,87 +1,105 @@
-"""Every choice that makes a model, in one place."""
+"""Every choice that makes a model.
+
+`ModelChoices` are the user's: what a config's [model] may say. Kind, head, vocabulary and classes follow from the task
+and its data; with them, the choices become `ModelOptions`, from which a model is built.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from lamina import residual as schemes
+from lamina.errors import unknown
 from lamina.model.feed_forward import Activation
 from lamina.model.initialisation import Initialisation
-from lamina.options import Affects, Options
+from lamina.model.presets import PRESETS
+from lamina.options import Affects, Options, mistake, own_options
 from lamina.residual.norm import NormOptions
 
 Positive = Annotated[int, Field(ge=1)]
+NotNegative = Annotated[int, Field(ge=0)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
+SchemeOptions = SerializeAsAny[Options]
+
+Kind = Literal["encoder-decoder", "decoder", "encoder"]
+Head = Literal["words", "masked-words", "classes", "none"]
 
 
-class ModelOptions(Options):
-    kind: Literal["encoder-decoder", "decoder", "encoder"] = "encoder-decoder"
-    """Two stacks, a causal one (language model), or a bidirectional one (BERT)."""
-    head: Literal["words", "masked-words", "classes", "none"] = "words"
-    """What stands on top: scores over the vocabulary, BERT's masked-word head, scores over classes, or nothing."""
-    num_classes: Positive = 2
-    """How many classes the head `classes` tells apart."""
+class ModelChoices(Options):
+    """What a user chooses of a model, whatever it is trained for."""
+
+    preset: Annotated[str | None, Affects.NOTHING] = None  # its values are among the others
+    """A model of a paper, by name: its values hold where the other keys give none."""
 
     residual: str | tuple[str, str] = schemes.DEFAULT
     """The residual scheme, or one for the encoder and one for the decoder; `lamina schemes` lists them."""
-    residual_options: dict[str, Any] | tuple[dict[str, Any], dict[str, Any]] = {}
-    """The scheme's own options, or a pair as for `residual`."""
+    residual_options: SchemeOptions | tuple[SchemeOptions, SchemeOptions] = Field(Options(), validate_default=True)
+    """The scheme's own options, or a pair: of the encoder's and of the decoder's scheme."""
     norm: NormOptions = NormOptions()
-    """The norm that the scheme places."""
+    """The normalisation that the scheme uses."""
 
     num_layers: Positive | tuple[Positive, Positive] = 6
-    """Layers of each stack, or encoder and decoder layers."""
+    """Number of layers of each stack, or a pair: of encoder layers and of decoder layers."""
     model_dim: Positive = 512
-    """The width of the stream."""
+    """Dimension of embeddings and hidden states."""
     feed_forward_dim: Positive = 2048
-    """The inner width of the feed-forward sub-layers."""
+    """Dimension of the hidden layer of the feed-forward sub-layers."""
     num_heads: Positive = 8
-    """Attention heads; must divide `model_dim`."""
+    """Number of attention heads; must divide `model_dim`."""
     num_kv_heads: Positive | None = None
-    """Key-value heads that the heads share; as many as heads by default."""
+    """Number of key and value heads, shared by groups of query heads; as many as `num_heads` by default."""
     activation: Activation = "relu"
-    """The feed-forward function; `linear` leaves a single matrix, as in ResiDual's analysis."""
+    """Activation of the feed-forward sub-layers; `linear` replaces them by a single matrix, as in ResiDual's
+    analysis."""
     bias: bool = True
-    """Whether the matrices of the sub-layers have biases."""
+    """Whether the linear layers of the sub-layers have biases."""
     attention_output: bool = True
-    """Whether attention ends in an output matrix; Xiong's theory has none."""
+    """Whether attention has an output projection; the theory of Xiong et al. 2020 has none."""
 
-    vocab_size: Positive | tuple[Positive, Positive] = 10000
-    """Number of words, or of source and target words."""
-    padding_index: Annotated[int, Field(ge=0)] = 0
-    """The id that pads; its embedding is zero."""
-    shared_embeddings: Literal["all", "decoder", "none"] = "all"
-    """One table for source, target and output; one for target and output; or one each."""
+    shared_embeddings: Literal["auto", "all", "decoder", "none"] = "auto"
+    """Which embedding matrices are one: `all` (source, target and output), `decoder` (target and output) or `none`.
+    `auto` is `all` with a joint vocabulary and `decoder` with separate ones."""
     scale_embeddings: bool = True
-    """Multiply embeddings by √model_dim."""
+    """Whether embeddings are multiplied by √model_dim."""
     embedding_norm: bool = False
-    """Normalise the stack's input, as BERT does."""
+    """Whether the sum of the embeddings is normalised, as in BERT."""
     positions: Literal["sinusoidal", "learned", "rotary", "none"] = "sinusoidal"
-    """How a token's place is told."""
+    """Positional encoding."""
     max_length: Positive = 1024
-    """The longest sequence that learned positions cover."""
-    num_segments: Annotated[int, Field(ge=0)] = 0
-    """Learned embeddings for the first, second … part of an input, as BERT has."""
+    """Length of the longest sequence that learned positions allow."""
+    num_segments: NotNegative | None = None
+    """Number of segment embeddings, as BERT has for the first and the second sentence. By default 2 for
+    `classification` and none for the other tasks."""
     adaptive_cutoffs: tuple[Positive, ...] = ()
-    """Ends of the frequency bands of an adaptive input and softmax; none by default."""
+    """Limits of the frequency bands of an adaptive input and softmax; without any, embeddings are ordinary ones."""
     adaptive_factor: Positive = 4
-    """How many times narrower each further band is."""
+    """Factor by which the embedding dimension of each band is smaller than that of the band before."""
 
     dropout: Probability = 0.1
-    """On the output of every sub-layer."""
+    """Dropout on the output of every sub-layer."""
     attention_dropout: Probability = 0.0
-    """On attention weights."""
+    """Dropout on attention weights."""
     activation_dropout: Probability = 0.0
-    """Inside feed-forward sub-layers."""
+    """Dropout on the hidden layer of feed-forward sub-layers."""
     embedding_dropout: Probability | None = None
-    """On the stack's input; the same as `dropout` by default."""
+    """Dropout on the sum of the embeddings; as `dropout` by default."""
 
     init: Initialisation = "xavier"
-    """Base initialisation; some schemes insist on their own."""
+    """Initialisation of the weights; some schemes prescribe their own."""
     checkpoint_layers: Annotated[bool, Affects.ROUNDING] = False
-    """Keep only what stands between layers, compute the rest again on the way back: less memory, more time."""
+    """Activation checkpointing: store only the input of each layer and compute the rest again in the backward pass."""
+
+    @classmethod
+    def add_values(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Those of the preset, where the same key is not given."""
+        name = values.get("preset")
+        if name is None:
+            return values
+        if name not in PRESETS:
+            raise mistake(str(unknown("preset", str(name), PRESETS)), "preset", name)
+        return {key: value for key, value in PRESETS[name].items() if key in cls.model_fields} | values
 
     @field_validator("residual")
     @classmethod
@@ -89,6 +107,50 @@ class ModelOptions(Options):
         if isinstance(given, str):
             return schemes.find(given).name
         return schemes.find(given[0]).name, schemes.find(given[1]).name
+
+    @field_validator("residual_options", mode="before")
+    @classmethod
+    def _options_of_the_schemes(cls, given: Any, checked: ValidationInfo) -> Any:
+        residual = checked.data.get("residual")
+        if residual is None:  # which is the mistake to report
+            return Options()
+        given = tuple(given) if isinstance(given, list) else given
+        if isinstance(residual, str) and not isinstance(given, tuple):
+            return own_options(schemes.find(residual).Options, given)
+        own = zip(pair(residual), pair(given), strict=True)
+        return tuple(own_options(schemes.find(name).Options, options) for name, options in own)
+
+    @model_validator(mode="after")
+    def _heads_fit(self) -> Self:
+        if self.model_dim % self.num_heads:
+            raise ValueError(f"num_heads {self.num_heads} does not divide model_dim {self.model_dim}")
+        if self.num_heads % (self.num_kv_heads or self.num_heads):
+            raise ValueError(f"num_kv_heads {self.num_kv_heads} does not divide num_heads {self.num_heads}")
+        if self.positions == "rotary" and self.model_dim // self.num_heads % 2:
+            raise ValueError("rotary positions need heads of even dimension: change model_dim or num_heads")
+        if list(self.adaptive_cutoffs) != sorted(set(self.adaptive_cutoffs)):
+            raise ValueError(f"adaptive_cutoffs {self.adaptive_cutoffs} must rise")
+        return self
+
+
+class ModelOptions(ModelChoices):
+    """A whole model: a user's choices, and what the task decides."""
+
+    shared_embeddings: Literal["all", "decoder", "none"] = "all"
+    """Which embedding matrices are one: `all` (source, target and output), `decoder` (target and output) or `none`."""
+    num_segments: NotNegative = 0
+    """Number of segment embeddings."""
+
+    kind: Kind = "encoder-decoder"
+    """Two stacks, one causal stack (a language model), or one bidirectional stack (BERT)."""
+    head: Head = "words"
+    """The output layer: scores over the vocabulary, BERT's masked-word head, scores over classes, or none."""
+    num_classes: Positive = 2
+    """Number of classes of the head `classes`."""
+    vocab_size: Positive | tuple[Positive, Positive] = 10000
+    """Size of the vocabulary, or a pair: of the source and of the target vocabulary."""
+    padding_index: NotNegative = 0
+    """The id of the padding token, whose embedding is zero."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -107,6 +169,10 @@ class ModelOptions(Options):
         if self.padding_index >= min(pair(self.vocab_size)):
             raise ValueError(f"padding_index {self.padding_index} lies outside the vocabulary")
         return self
+
+
+DECIDED = tuple(name for name in ModelOptions.model_fields if name not in ModelChoices.model_fields)
+"""What the task decides of a model."""
 
 
 def pair(value: Any) -> tuple[Any, Any]:

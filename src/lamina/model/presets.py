@@ -1,4 +1,4 @@
-"""The sizes of the papers, by name. `Transformer.from_preset("base", num_layers=(18, 18))` changes what it likes.
+"""The models of the papers, by name: `Transformer.from_preset("base", num_layers=(18, 18))` changes some of it.
 
 Parameter counts as in Liu et al. 2020, appendix D, hold with shared embeddings and joint vocabularies of 10,000
 (IWSLT), 37,000 (WMT En-De) and about 44,000 (WMT En-Fr) units: 37 M for `iwslt`, 63 M, 107 M and 151 M for `base` with
@@ -8,9 +8,6 @@ Parameter counts as in Liu et al. 2020, appendix D, hold with shared embeddings 
 from __future__ import annotations
 
 from typing import Any
-
-from lamina.errors import unknown
-from lamina.model.options import ModelOptions
 
 IWSLT: dict[str, Any] = {"model_dim": 512, "feed_forward_dim": 1024, "num_heads": 4, "vocab_size": 10_000}
 BASE: dict[str, Any] = {"model_dim": 512, "feed_forward_dim": 2048, "num_heads": 8, "vocab_size": 37_000}
@@ -67,10 +64,3 @@ PRESETS: dict[str, dict[str, Any]] = {
         (8, 8), (10, 10), (12, 12), (14, 14), (18, 18), (36, 36), (50, 50), (60, 12), (100, 100),
     ]
 }  # fmt: skip
-
-
-def preset(name: str, **changes: Any) -> ModelOptions:
-    """The options of a preset, some of them changed."""
-    if name not in PRESETS:
-        raise unknown("preset", name, PRESETS)
-    return ModelOptions.read(PRESETS[name] | changes, where=f"preset {name!r}")

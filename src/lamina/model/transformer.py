@@ -21,7 +21,6 @@ from lamina.model.heads import AdaptiveHead, ClassHead, MaskedWordHead
 from lamina.model.initialisation import initialise_table
 from lamina.model.modes import profiling
 from lamina.model.options import ModelOptions, pair
-from lamina.model.presets import preset
 from lamina.model.sequences import Sequences
 from lamina.model.stack import Stack
 from lamina.residual.base import Matrix
@@ -43,7 +42,7 @@ class Transformer(nn.Module):
     @staticmethod
     def from_preset(name: str, **changes: Any) -> Transformer:
         """A model of a paper's size: `Transformer.from_preset("iwslt", residual="b2t", num_layers=(18, 18))`."""
-        return Transformer.build(preset(name, **changes))
+        return Transformer.build(ModelOptions.read({"preset": name} | changes, where=f"preset {name!r}"))
 
     @staticmethod
     def build(options: ModelOptions) -> Transformer:
@@ -106,7 +105,7 @@ class Transformer(nn.Module):
         changes = {"residual": schemes if paired else schemes[0], "residual_options": options if paired else options[0]}
         folded = [stack.fold() for stack in stacks]
         plain = copy.deepcopy(self)
-        plain.options = self.options.model_copy(update=changes)
+        plain.options = ModelOptions(**dict(self.options) | changes)
         for name, stack in zip(self.stack_names, folded, strict=True):
             setattr(plain, name, stack)
         return plain
@@ -154,7 +153,7 @@ class Transformer(nn.Module):
             part_of=("encoder", "decoder")[which] if in_pair else "single",
             other_num_layers=depths[1 - which] if in_pair else 0,
             checkpoint_layers=options.checkpoint_layers,
-            **pair(options.residual_options)[which],
+            **dict(pair(options.residual_options)[which]),
         )
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lamina import residual
 from lamina.diagnosis.results import Diagnosis
 from lamina.errors import UserError
-from lamina.model.options import ModelOptions, pair
+from lamina.model.options import pair
 from lamina.runs.run import Run
 from lamina.tasks import TASKS
 from lamina.tasks.base import SampleOutput
@@ -70,7 +69,7 @@ def _read_result(run: Run) -> RunResult:
     metric = TASKS[config.task].metric
     return RunResult(
         name=run.path.name,
-        schemes=tuple(dict.fromkeys(_as_pair(config.chosen_model().get("residual", residual.DEFAULT)))),
+        schemes=tuple(dict.fromkeys(pair(config.model.residual))),
         layers=_layers(config),
         seed=config.seed,
         state=summary.state,
@@ -92,13 +91,9 @@ def _curve(lines: Sequence[Mapping[str, Any]], key: str) -> list[tuple[float, fl
 
 
 def _layers(config: RunConfig) -> tuple[int, ...]:
-    """The layers of each stack."""
-    layers = _as_pair(config.chosen_model().get("num_layers", ModelOptions.model_fields["num_layers"].default))
+    """Those of encoder and decoder, or of the only stack."""
+    layers = pair(config.model.num_layers)
     return layers if TASKS[config.task].model_kind == "encoder-decoder" else layers[:1]
-
-
-def _as_pair(value: Any) -> tuple[Any, Any]:
-    return pair(tuple(value) if isinstance(value, list) else value)
 
 
 def _read_diagnosis(file: Path | None) -> Diagnosis | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lamina.config import read_values, to_toml
+from lamina.config import to_toml
 from lamina.data.store import Manifest, Store
 from lamina.errors import UserError
 from lamina.options import Affects, result_values
@@ -23,18 +23,18 @@ def former_config(folder: RunFolder) -> RunConfig | None:
     ended = status is not None and status.has_ended
     if not folder.config.is_file() or not (ended or folder.list_checkpoints()):
         return None
-    return RunConfig.read(read_values(folder.config), where=str(folder.config))
+    return RunConfig.read_stored(folder.config)
 
 
 def record_start(folder: RunFolder, config: RunConfig, store: Store) -> None:
     """Write down what a later start is compared with."""
-    folder.store_config(to_toml(config.resolved()))
+    folder.store_config(to_toml(config.resolved(store)))
     keep(store, folder.path)
 
 
 def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, store: Store) -> None:
     """A run of which one part was trained otherwise than the next would be a result of nothing."""
-    before, after = (result_values(each.resolved(), Affects.RESULTS) for each in (former, config))
+    before, after = (result_values(each.resolved(store), Affects.RESULTS) for each in (former, config))
     if listing := _listing(differences(before, after)):
         raise UserError(
             f"{folder.path}: this run was started with another config:{listing}\n"
@@ -58,9 +58,14 @@ def _describe(manifest: Manifest) -> dict[str, Any]:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> Differences:
-    """The keys of two nested tables whose values differ; None stands for a missing one."""
+    """The keys of two nested tables whose values differ; None stands for a missing one.
+
+    Where a task or a residual scheme is another one, its options are not compared.
+    """
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
+        if key.endswith("_options") and before.get(named := key.removesuffix("_options")) != after.get(named):
+            continue
         if isinstance(old, dict) and isinstance(new, dict):
             yield from differences(old, new, f"{prefix}{key}.")
         elif old != new:

@@ -96,9 +96,7 @@ def _at_initialisation(run: Run, extent: Extent) -> Subject:
     inputs = _batches(task, config, extent)
 
     def factory(seed: int, num_layers: int | None) -> nn.Module:
-        chosen = dict(config.chosen_model())
-        if num_layers is not None:
-            chosen["num_layers"] = num_layers
+        chosen = config.model if num_layers is None else config.model.model_copy(update={"num_layers": num_layers})
         torch.manual_seed(seed)
         model = Transformer.build(task.model_options(chosen)).to(inputs[0].device)
         task.calibrate(model, inputs[0])

@@ -62,22 +62,22 @@ def make_plan(
     config: RunConfig, store: Store, *, devices: int = 1, teraflops: float = 100.0, efficiency: float = 0.4
 ) -> Plan:
     """`teraflops` is the peak of one device in the precision used, `efficiency` the share of it that is reached."""
-    task = build_task(config.task, store, config.task_options)
-    chosen = config.chosen_model()
-    if chosen.get("adaptive_cutoffs"):
+    if config.model.adaptive_cutoffs:
         raise UserError("a model with adaptive_cutoffs cannot be planned: its cost depends on the words it meets")
+    task = build_task(config.task, store, config.task_options)
     batches = task.batches("train", config.data, processes=devices * config.train.accumulate)
     epoch = batches.plan.epoch(0)
     inputs = task.inputs(batches.batch(0, len(epoch) // 2)).to("meta")
     kept = {}
     for checkpointed in (False, True):
         with torch.device("meta"):
-            model = Transformer.build(task.model_options({**chosen, "checkpoint_layers": checkpointed})).train()
+            chosen = config.model.model_copy(update={"checkpoint_layers": checkpointed})
+            model = Transformer.build(task.model_options(chosen)).train()
         task.calibrate(model, inputs)
         with Kept(model) as saved, lowered(DTYPES[config.train.precision]):
             task.losses(model, inputs)
         kept[checkpointed] = saved.bytes
-        if checkpointed == chosen.get("checkpoint_layers", False):
+        if checkpointed == config.model.checkpoint_layers:
             flops = _flops_of_a_step(task, model, inputs) * devices * config.train.accumulate
     parameters = model.num_parameters()
     per_second = devices * teraflops * 1e12 * efficiency

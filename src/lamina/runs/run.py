@@ -135,11 +135,13 @@ class Run:
         checkpoint: `best`, `latest`, `average` or `step-…`.
         generation: options of `GenerateOptions` that replace those of the config, in evaluations too.
         """
-        options = dict(self.config.task_options)
+        options = self.config.task_options
         if generation:
-            options["generation"] = {**options.get("generation", {}), **generation}
+            own = options.model_dump()
+            changed = own | {"generation": {**own.get("generation", {}), **generation}}
+            options = type(options).read(changed, where=f"task {self.config.task!r}")
         task = build_task(self.config.task, self._open_store_or_copy(), options)
-        model = Transformer.build(task.model_options(self.config.chosen_model()))
+        model = Transformer.build(task.model_options(self.config.model))
         load_weights(model, checkpoints.load_model(self.folder.find_checkpoint(checkpoint)))
         self._loaded = task, model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
         return self
@@ -276,7 +278,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         return RunConfig.read(read_values(path, overrides), where=str(path))
     folder = RunFolder(path)
     try:
-        return RunConfig.read(read_values(folder.config, overrides), where=str(folder.config))
+        return RunConfig.read_stored(folder.config, overrides)
     except UserError as error:
         raise UserError(f"{error}{folder.other_version}") from error
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from lamina import residual
 from lamina.errors import UserError
-from lamina.model.options import ModelOptions
 from lamina.runs.run import read_config
 from lamina.training.config import RunConfig
 
@@ -79,8 +78,6 @@ def _config(file: str | Path, words: Sequence[str], scheme: str, depth: Depth, s
 
 
 def _depth_of(config: RunConfig, file: str | Path) -> Depth:
-    implied = ModelOptions.model_fields["num_layers"].default if "preset" in config.model else None
-    depth = config.chosen_model().get("num_layers", implied)
-    if depth is None:
+    if config.model.preset is None and "num_layers" not in config.model.model_fields_set:
         raise UserError(f"{file}: no depth is given; set model.num_layers, or compare with --depth 6,12")
-    return depth if isinstance(depth, int) else (int(depth[0]), int(depth[1]))
+    return config.model.num_layers

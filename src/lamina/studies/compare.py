@@ -101,7 +101,7 @@ def _try_out(cell: Cell, folder: Path) -> Store:
     try:
         task = build_task(cell.config.task, store, cell.config.task_options)
         with torch.device("meta"):
-            Transformer.build(task.model_options(cell.config.chosen_model()))
+            Transformer.build(task.model_options(cell.config.model))
     except UserError as error:
         raise UserError(f"{cell.name}: {error}") from error
     return store
@@ -117,7 +117,7 @@ def _refresh(cell: Cell, store: Store, folder: Path, console: Console) -> None:
             aside = run.move_aside()
             console.print(f"{cell.name} is trained again ({'; '.join(changes)}); the former run is now {aside}")
     run.path.mkdir(parents=True, exist_ok=True)
-    write_file(run.config, to_toml(cell.config).encode())
+    write_file(run.config, to_toml(cell.config.resolved(store)).encode())
     now.save(run.fingerprint)
 
 

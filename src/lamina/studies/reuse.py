@@ -24,6 +24,7 @@ from lamina.data.store import MANIFEST, Store
 from lamina.diagnosis import measures
 from lamina.files.atomic import write_file
 from lamina.files.hashes import hash_file
+from lamina.model.options import pair
 from lamina.options import Affects, Options, result_values
 from lamina.runs.changes import differences
 from lamina.runs.diagnose import Extent
@@ -45,7 +46,7 @@ class Fingerprint(Options):
     def of(cls, config: RunConfig, store: Store) -> Self:
         """Of a run that would be trained now."""
         return cls(
-            config=result_values(config.resolved(), Affects.RESULTS, Affects.LENGTH, Affects.ROUNDING),
+            config=result_values(config.resolved(store), Affects.RESULTS, Affects.LENGTH, Affects.ROUNDING),
             data=hash_file(store.folder / MANIFEST),
             versions=result_versions(config),
         )
@@ -76,8 +77,7 @@ class Fingerprint(Options):
 
 def result_versions(config: RunConfig) -> dict[str, int]:
     """The result versions of the code that trains a config."""
-    given = config.chosen_model().get("residual", residual.DEFAULT)
-    schemes = [residual.find(name) for name in ([given] if isinstance(given, str) else given)]
+    schemes = [residual.find(name) for name in pair(config.model.residual)]
     return {
         "shared path": training.RESULT_VERSION,
         **{f"scheme {scheme.name}": scheme.result_version for scheme in schemes},

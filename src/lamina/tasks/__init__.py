@@ -11,12 +11,14 @@ from typing import Any
 
 from lamina.data.store import Store
 from lamina.registry import Registry
-from lamina.tasks.base import Task
+from lamina.tasks.base import Task, TaskOptions
 
 TASKS = Registry(__name__, Task, kind="task", group="lamina.tasks")
 
 
-def build_task(name: str, store: Store, options: Mapping[str, Any]) -> Task:
+def build_task(name: str, store: Store, options: TaskOptions | Mapping[str, Any]) -> Task:
     """The task of that name over a store; it checks its own options."""
     task = TASKS[name]
+    if isinstance(options, TaskOptions):
+        return task(store, options)
     return task(store, task.Options.read(options, where=f"task {name!r}"))

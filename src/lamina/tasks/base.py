@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,10 +25,10 @@ from lamina.data.store import Store
 from lamina.data.tokenizer import PAD
 from lamina.errors import UserError
 from lamina.model.modes import evaluation_mode
-from lamina.model.options import ModelOptions
+from lamina.model.options import Head, Kind, ModelChoices, ModelOptions
 from lamina.options import Options as TaskOptions
 
-__all__ = ["MAX_TOKENS", "Inputs", "Losses", "SampleOutput", "Task", "TaskOptions", "tensor_of"]
+__all__ = ["MAX_TOKENS", "Inputs", "Losses", "SampleOutput", "Task", "TaskOptions", "Vocabulary", "tensor_of"]
 
 MAX_TOKENS = 4096  # per batch in evaluation
 
@@ -89,6 +89,17 @@ class SampleOutput:
     output: str
 
 
+@dataclass(frozen=True)
+class Vocabulary:
+    """What a model has to fit of its data."""
+
+    size: int | tuple[int, int]
+    """Number of tokens, or of source and target tokens where each has a vocabulary of its own."""
+    joint: bool = True
+    """Whether source and target have one vocabulary."""
+    num_classes: int = 2
+
+
 class Task:
     """The base class of all tasks. A subclass is found by its file: `translation.py` is the task `translation`."""
 
@@ -107,10 +118,12 @@ class Task:
     """The field whose tokens or labels are predicted."""
     end: ClassVar[int | None] = None
     """The token predicted at the end of each sequence; None if there is none."""
-    model_kind: ClassVar[Literal["encoder-decoder", "decoder", "encoder"]]
+    model_kind: ClassVar[Kind]
     """The kind of model that fits."""
-    head: ClassVar[Literal["words", "masked-words", "classes", "none"]] = "words"
+    head: ClassVar[Head] = "words"
     """The output layer of that model."""
+    num_segments: ClassVar[int] = 0
+    """The number of segment embeddings of that model, where the user chooses none."""
     metric: ClassVar[str]
     """The metric that selects the best checkpoint, a key of what `evaluate` returns."""
     higher_is_better: ClassVar[bool]
@@ -128,17 +141,27 @@ class Task:
                     f"{', '.join(present)}; prepare the data for this task"
                 )
 
-    def model_options(self, chosen: Mapping[str, Any]) -> ModelOptions:
-        """The model options that the user gave, completed by those that the task and its vocabulary determine."""
-        return ModelOptions.read({**chosen, **self.determined_options(), **self.vocabulary_options()}, where="model")
+    @classmethod
+    def complete_model(cls, choices: ModelChoices, vocabulary: Vocabulary) -> dict[str, Any]:
+        """The values of `ModelOptions`: the user's choices, completed by those that the task and its data determine."""
+        shared = "all" if vocabulary.joint else "decoder"
+        return dict(choices) | {
+            "kind": cls.model_kind,
+            "head": cls.head,
+            "num_classes": vocabulary.num_classes,
+            "vocab_size": vocabulary.size,
+            "padding_index": PAD,
+            "shared_embeddings": shared if choices.shared_embeddings == "auto" else choices.shared_embeddings,
+            "num_segments": cls.num_segments if choices.num_segments is None else choices.num_segments,
+        }
 
-    def determined_options(self) -> dict[str, Any]:
-        """The model options that the user cannot change."""
-        return {"kind": self.model_kind, "head": self.head, "padding_index": PAD}
+    def model_options(self, choices: ModelChoices) -> ModelOptions:
+        """The user's choices, completed by what the task and its data determine."""
+        return ModelOptions.read(self.complete_model(choices, self.vocabulary()), where="model")
 
-    def vocabulary_options(self) -> dict[str, Any]:
-        """The model options that follow from the store's tokenizer."""
-        return {"vocab_size": len(self.store.tokenizer())}
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary of the data, and the classes where the task predicts them."""
+        return Vocabulary(len(self.store.tokenizer()))
 
     @classmethod
     def embedded_options(cls, folder: Path) -> PrepareOptions:

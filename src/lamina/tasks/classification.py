@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,10 @@ from lamina.data.batches import Batch
 from lamina.data.examples import Examples
 from lamina.data.packed import Integers, append, join, prepend
 from lamina.data.tokenizer import CLS, SEP
-from lamina.errors import UserError
 from lamina.model.modes import evaluation_mode
-from lamina.model.options import ModelOptions
-from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Task, tensor_of
+from lamina.model.options import ModelChoices
+from lamina.options import mistake
+from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Task, Vocabulary, tensor_of
 from lamina.tasks.metrics import accuracy, f1
 
 
@@ -33,15 +32,16 @@ class Classification(Task):
     head = "classes"
     metric = "accuracy"
     higher_is_better = True
+    num_segments = 2
 
-    def determined_options(self) -> dict[str, Any]:
-        return super().determined_options() | {"num_classes": len(self.store.labels)}
+    @classmethod
+    def complete_model(cls, choices: ModelChoices, vocabulary: Vocabulary) -> dict[str, Any]:
+        if choices.num_segments not in (None, 0, 2):
+            raise mistake("a pair of sentences has 2 segments, or 0 for none", "num_segments", choices.num_segments)
+        return super().complete_model(choices, vocabulary)
 
-    def model_options(self, chosen: Mapping[str, Any]) -> ModelOptions:
-        options = super().model_options({"num_segments": 2, **chosen})
-        if options.num_segments not in (0, 2):
-            raise UserError(f"model: num_segments is {options.num_segments}; a pair of sentences has 2, or 0 for none")
-        return options
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary(len(self.store.tokenizer()), num_classes=len(self.store.labels))
 
     def sizes(self, examples: Examples) -> Integers:
         return examples.lengths("first") + examples.lengths("second") + 3

@@ -6,8 +6,7 @@ target   <bos> v₁ … vₘ          labels   v₁ … vₘ <eos>
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 from pydantic import Field
@@ -20,8 +19,7 @@ from lamina.data.packed import Integers, PackedField, append, prepend
 from lamina.data.tokenizer import BOS, EOS, UNK
 from lamina.generate.search import generate
 from lamina.model.models import EncoderDecoder
-from lamina.model.options import ModelOptions
-from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, tensor_of
+from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Vocabulary, tensor_of
 from lamina.tasks.generating import GeneratingOptions, GeneratingTask, Tokens
 from lamina.tasks.metrics import perplexity
 
@@ -42,17 +40,10 @@ class SequenceToSequence(GeneratingTask):
     higher_is_better = True
     options: SequenceOptions
 
-    def model_options(self, chosen: Mapping[str, Any]) -> ModelOptions:
-        return super().model_options(chosen if self._joint else {"shared_embeddings": "decoder", **chosen})
-
-    def vocabulary_options(self) -> dict[str, Any]:
+    def vocabulary(self) -> Vocabulary:
         source, target = (len(self.store.tokenizer(field)) for field in self.fields)
-        return {"vocab_size": source if self._joint else (source, target)}
-
-    @property
-    def _joint(self) -> bool:
-        """Whether source and target share a tokenizer."""
-        return self.store.manifest.tokenizers["source"] == self.store.manifest.tokenizers["target"]
+        joint = self.store.manifest.tokenizers["source"] == self.store.manifest.tokenizers["target"]
+        return Vocabulary(source if joint else (source, target), joint)
 
     def sizes(self, examples: Examples) -> Integers:
         return example_sizes(examples, self.fields, added=1)

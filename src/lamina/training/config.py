@@ -8,18 +8,20 @@ task = "translation"
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
 
+from lamina.config import read_values
 from lamina.data.batches import OrderOptions
+from lamina.data.store import Store
 from lamina.diagnosis.options import DiagnoseOptions
-from lamina.errors import unknown
-from lamina.model.options import ModelOptions
-from lamina.model.presets import PRESETS
-from lamina.options import Affects, Options
-from lamina.tasks import TASKS
+from lamina.model.options import DECIDED, ModelChoices, ModelOptions
+from lamina.options import Affects, Options, mistake, own_options
+from lamina.tasks import TASKS, build_task
+from lamina.tasks.base import Vocabulary
 from lamina.training.callbacks.trackers import Name as TrackerName
 from lamina.training.distributed.parallel import Way
 from lamina.training.optimisers import OptimiserOptions
@@ -27,6 +29,9 @@ from lamina.training.schedule import ScheduleOptions
 
 Count = Annotated[int, Field(ge=1)]
 Interval = Annotated[int, Field(ge=0)]
+
+ANY_VOCABULARY = Vocabulary(size=2**31)
+"""Stands for a vocabulary that is not known yet: no option is too large for it."""
 
 
 class DataOptions(OrderOptions):
@@ -80,15 +85,15 @@ class TrainOptions(Options):
 
 class RunConfig(Options):
     seed: int = 1
-    """Decides initialisation, the order of examples, dropout and noise."""
+    """Seed of the initialisation, the order of examples, dropout and noise."""
     task: str = "translation"
     """What is learnt: translation, multilingual-translation, summarisation, language-modelling, …"""
-    task_options: dict[str, Any] = {}
+    task_options: SerializeAsAny[Options] = Field(Options(), validate_default=True)
     """The task's own options."""
     data: DataOptions = DataOptions()
     """Where the examples come from."""
-    model: dict[str, Any] = {}
-    """The model's options; `preset` names a paper's size, which the others change."""
+    model: ModelChoices = Field(ModelChoices(), validate_default=True)
+    """The model."""
     optimiser: OptimiserOptions = OptimiserOptions()
     """The rule of the update."""
     schedule: ScheduleOptions = ScheduleOptions()
@@ -101,26 +106,49 @@ class RunConfig(Options):
     @field_validator("task")
     @classmethod
     def _known_task(cls, given: str) -> str:
-        if given not in TASKS:
-            raise unknown("task", given, TASKS)
-        return given
+        return TASKS[given].name
+
+    @field_validator("task_options", mode="before")
+    @classmethod
+    def _options_of_the_task(cls, given: Any, checked: ValidationInfo) -> Any:
+        task = checked.data.get("task")
+        return Options() if task is None else own_options(TASKS[task].Options, given)
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _refuse_what_the_task_decides(cls, given: Any, checked: ValidationInfo) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        task = TASKS[checked.data["task"]] if "task" in checked.data else None
+        for name in DECIDED:
+            decided = {"kind": task.model_kind, "head": task.head}.get(name) if task else None
+            if task and name in given and given[name] != decided:
+                what = "the data decides it" if decided is None else f"the task {task.name!r} decides it, {decided!r}"
+                raise mistake(f"{what}; leave it out", name, given[name])
+        return {name: value for name, value in given.items() if name not in DECIDED}
 
     @field_validator("model")
     @classmethod
-    def _known_options(cls, given: dict[str, Any]) -> dict[str, Any]:
-        for name in given:
-            if name != "preset" and name not in ModelOptions.model_fields:
-                raise unknown("option", name, ["preset", *ModelOptions.model_fields])
-        return given
+    def _fits_the_task(cls, model: ModelChoices, checked: ValidationInfo) -> ModelChoices:
+        """What depends on the kind of model is checked before there is data; only the vocabulary is not known yet."""
+        if "task" in checked.data:
+            ModelOptions.model_validate(TASKS[checked.data["task"]].complete_model(model, ANY_VOCABULARY))
+        return model
 
-    def resolved(self) -> Self:
-        """With the preset's values in place of its name, which may mean others one day: this is written down."""
-        return self.model_copy(update={"model": dict(self.chosen_model())})
+    @classmethod
+    def read_stored(cls, file: Path, overrides: Sequence[str] = ()) -> Self:
+        """The config of a run folder. Former versions stored what a preset says of kind or vocabulary, to no effect."""
+        values = read_values(file, overrides)
+        if isinstance(model := values.get("model"), dict):
+            values["model"] = {name: value for name, value in model.items() if name not in DECIDED}
+        return cls.read(values, where=str(file))
 
-    def chosen_model(self) -> Mapping[str, Any]:
-        """The preset's sizes with the config's changes; the task completes them."""
-        chosen = dict(self.model)
-        name = chosen.pop("preset", None)
-        if name is not None and name not in PRESETS:
-            raise unknown("preset", name, PRESETS)
-        return (PRESETS[name] if name else {}) | chosen
+    def resolved(self, store: Store) -> Self:
+        """The same run with every value written out: what a run folder stores, so that its meaning stays.
+
+        No value is left to a preset, to the task or to the schedule.
+        """
+        options = build_task(self.task, store, self.task_options).model_options(self.model)
+        chosen = {name: getattr(options, name) for name in ModelChoices.model_fields}
+        model = self.model.model_copy(update=chosen | {"preset": None})
+        return self.model_copy(update={"model": model, "schedule": self.schedule.resolved()})

@@ -8,18 +8,21 @@ from typing import Any
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from lamina.config import to_toml_value
 from lamina.data.prepare_options import PrepareOptions
 from lamina.generate.options import GenerateOptions
-from lamina.model.options import ModelOptions
 from lamina.options import Affects, Options, affects
+from lamina.residual import schemes
 from lamina.tasks import TASKS
 from lamina.training.config import RunConfig
 
 HEAD = """# Config keys
 Made from the code by `python -m lamina.training.config_reference > docs/config.md`; a test keeps it true.
 
-A config is one TOML file. `extends = "other.toml"` takes another file's values first; words on the command line,
-`model.dropout=0.3`, come last. The resolved file goes into the run folder, and `lamina train runs/NAME` reads it there.
+A config is one TOML file. `extends = "other.toml"` takes another file's values first; overrides on the command line,
+`model.dropout=0.3`, come last. Another `task` or `residual` than in the file that is extended starts with its own
+default options. `"none"` stands for no value where that is the default. The whole config is checked before any data is
+prepared. It goes into the run folder with every default written out, and `lamina train runs/NAME` reads it there.
 
 The column "affects" says what another value would change. A run can be resumed while nothing that affects *results* has
 changed; `lamina compare` reuses a finished run while nothing that affects results, *length* or *rounding* has.
@@ -29,14 +32,14 @@ changed; `lamina compare` reuses a finished run while nothing that affects resul
 def config_reference() -> str:
     results = Affects.RESULTS
     sections = [HEAD, "## A run: `lamina train`\n" + _table(RunConfig, results), *_sections(RunConfig, results)]
-    sections.append("### [model]\nThese, and `preset`.\n\n" + _table(ModelOptions, results))
-    sections += _sections(ModelOptions, results, "model.")
     for task in TASKS.values():
         table = _table(task.Options, results) + _own_generation(task.Options)
         sections.append(f"### [task_options] of {task.name}\n{table}")
     generation = _table(GenerateOptions, results)
     sections.append(f"### [task_options.generation]\nAlso of `lamina generate` and `evaluate`.\n\n{generation}")
-    sections.append("### [model.residual_options]\nThose of the scheme: `lamina schemes NAME` lists them.\n")
+    for scheme in schemes():
+        if scheme.Options.model_fields:
+            sections.append(f"### [model.residual_options] of {scheme.name}\n" + _table(scheme.Options, results))
     sections += ["## Data: `lamina prepare`\n" + _table(PrepareOptions), *_sections(PrepareOptions)]
     return "\n".join(sections)
 
@@ -55,7 +58,7 @@ def _own_generation(options: type[Options]) -> str:
     """In what a task's search differs from the defaults below."""
     field = options.model_fields.get("generation")
     own = {} if field is None else field.default.model_dump(exclude_defaults=True)
-    return "".join(f"\n`generation.{key}` is `{value!r}` here.\n" for key, value in own.items())
+    return "".join(f"\n`generation.{key}` is `{to_toml_value(value)}` here.\n" for key, value in own.items())
 
 
 def _table(options: type[Options], inherited: Affects | None = None) -> str:
@@ -74,13 +77,13 @@ def _effect(field: FieldInfo, inherited: Affects) -> Affects:
 
 
 def _is_section(field: FieldInfo) -> bool:
-    return isinstance(field.annotation, type) and issubclass(field.annotation, Options)
+    """Whether a field has a table of its own; the options of a task or scheme have one for each."""
+    kind = field.annotation
+    return isinstance(kind, type) and issubclass(kind, Options) and kind is not Options
 
 
 def _default(field: FieldInfo) -> str:
-    if field.default is PydanticUndefined:
-        return "must be given"
-    return "–" if field.default is None else f"`{field.default!r}`"
+    return "must be given" if field.default is PydanticUndefined else f"`{to_toml_value(field.default)}`"
 
 
 def _cell(text: str | None) -> str:

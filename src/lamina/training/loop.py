@@ -73,7 +73,7 @@ class Training:
         self.precision = Precision(options.precision, world.device)
         self.task = build_task(config.task, store, config.task_options)
         self.batches = TrainingBatches(self.task, config, world)
-        self.model = Transformer.build(self.task.model_options(config.chosen_model())).to(world.device)
+        self.model = Transformer.build(self.task.model_options(config.model)).to(world.device)
         saved = checkpoint.find_latest(folder.checkpoints, world)
         if saved is None:
             self.task.calibrate(self.model, self.batches.first().to(world.device))

@@ -60,6 +60,15 @@ class ScheduleOptions(Options):
     def constant(self) -> int:
         return self.constant_epochs or (7 if self.name == "step" else 6)
 
+    def resolved(self) -> Self:
+        """With the numbers that hold where none are given, as far as the schedule uses them."""
+        filled = {"warmup_steps": self.warmup}
+        if self.name in ("inverse-root", "shifted-root"):
+            filled["decay_steps"] = self.decay
+        if self.name in ("step", "step-then-inverse-root"):
+            filled["constant_epochs"] = self.constant
+        return self.model_copy(update=filled)
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.name == "shifted-root" and self.warmup > 1:
