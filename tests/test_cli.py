@@ -127,7 +127,7 @@ def test_diagnose_two_configs_side_by_side(tmp_path: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     assert shown.stderr == "", "quiet where there is no terminal"
     first, second = shown.stdout.index("<b>[red]one: 2-2 encoder-decoder"), shown.stdout.index("two: 2-2")
-    assert first < shown.stdout.index("gradient of encoder layer 1") < shown.stdout.index("gradient by layer") < second
+    assert first < shown.stdout.index("gradient norm of encoder layer") < shown.stdout.index("gradient by layer") < second
     assert "why.html" in shown.stdout
     page = (tmp_path / "why.html").read_text()
     assert "&lt;b&gt;[red]one" in page

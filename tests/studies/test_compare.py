@@ -86,16 +86,16 @@ def test_trained_once_then_used_again_and_moved_aside_when_outdated(config: Path
 
 @pytest.mark.slow
 def test_a_diagnosis_cut_short_or_outdated_is_made_again_and_the_run_is_not(config: Path, tmp_path: Path) -> None:
-    strict = ["diagnose.verdicts.vanishing_warning=1e6", "diagnose.verdicts.vanishing_failure=1e6"]
+    strict = ["diagnose.thresholds.vanishing.warning=1e6", "diagnose.thresholds.vanishing.failure=1e6"]
     (run,) = compare(make_cells(config, [], ["b2t"], ["2"]), tmp_path / "runs", TWO).values()
     trained, start = stamps_of([run], "status.json", "metrics.jsonl"), run / "diagnosis/start.json"
-    assert not any(each.severity == "failure" for each in Diagnosis.read(start).verdicts)
+    assert not any(each.severity == "failure" for each in Diagnosis.read(start).findings)
     start.unlink()
     (run / DIAGNOSED).unlink()  # as a kill leaves it
     compare(make_cells(config, [], ["b2t"], ["2"]), tmp_path / "runs", TWO)
     assert start.is_file()
     compare(make_cells(config, strict, ["b2t"], ["2"]), tmp_path / "runs", TWO)
-    assert any(each.severity == "failure" for each in Diagnosis.read(start).verdicts)
+    assert any(each.severity == "failure" for each in Diagnosis.read(start).findings)
     assert stamps_of([run], "status.json", "metrics.jsonl") == trained
 
 
@@ -103,13 +103,11 @@ def test_a_diagnosis_cut_short_or_outdated_is_made_again_and_the_run_is_not(conf
 def test_depths_and_seeds_make_one_report(config: Path, tmp_path: Path) -> None:
     words = ["schedule.learning_rate=3e-2", "train.steps=60", "train.samples=2"]
     cells, page = make_cells(config, words, ["b2t"], ["1", "2-1"], seeds=2), tmp_path / "report.md"
-    stories = compare_and_summarise(cells, tmp_path / "runs", page)
-    assert {(story.depth, story.seed, story.state) for story in stories} == {
-        (depth, seed, "finished") for depth in ("1-1", "2-1") for seed in (1, 2)
+    results = compare_and_summarise(cells, tmp_path / "runs", page)
+    assert {(each.layers, each.seed, each.state) for each in results} == {
+        (layers, seed, "finished") for layers in ((1, 1), (2, 1)) for seed in (1, 2)
     }
-    assert all(
-        story.metrics["bleu"] >= 0 and story.start and story.end and len(story.samples) == 2 for story in stories
-    )
+    assert all(each.metrics["bleu"] >= 0 and each.start and each.end and len(each.samples) == 2 for each in results)
     text = page.read_text()
     assert "At depth 2-1 all schemes train" in text
     rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if line.startswith("| b2t")]
