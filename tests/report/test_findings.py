@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lamina.diagnosis.checks import run_checks
+from lamina.diagnosis.examine import lacking
 from lamina.diagnosis.results import Diagnosis, Finding, NotMeasured, Severity, Stage
 from lamina.report.findings import NamedDiagnosis, name_diagnoses, overview
 from support.made_diagnoses import NEEDS_TRAINING, hostile, make
@@ -35,6 +37,14 @@ def test_checks_whose_measures_are_missing_for_one_reason_are_named_together() -
         ("unstable, vanished", NEEDS_TRAINING),
         ("learning rate", "the highest learning rate of training is not known"),
     ]
+
+
+def test_of_a_watched_model_the_checks_that_need_other_evidence_are_named_together() -> None:
+    findings = run_checks([], lacking({"history"}))
+    stage = Stage(name="step", step=5)
+    watched = Diagnosis(name="m", model="", stage=stage, spread_over="steps", findings=findings)
+    names = [each.names for each in NamedDiagnosis("m", watched).not_checked]
+    assert "vanishing, learning rate, amplification, collapse" in names
 
 
 def test_the_reason_of_a_check_with_other_evidence_is_its_sentence() -> None:

@@ -117,8 +117,8 @@ def test_average_of_what_is_no_run(tmp_path: Path) -> None:
 def test_plan(config: Path) -> None:
     shown = printed("plan", str(config), "--gpus", "2", "--teraflops", "10")
     assert re.search(r"^[\d,]+ parameters$", shown, re.MULTILINE)
-    rows = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line.endswith("GiB")}
-    assert list(rows) == ["weights", "gradients", "optimiser", "activations", "together"]
+    rows = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line.endswith(("GiB", "MiB"))}
+    assert list(rows) == ["weights", "gradients", "optimiser", "activations", "total"]
     assert re.search(r"teraFLOPs a step of 600 tokens, .* in all", shown)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lamina.diagnosis.checks import CHECKS
+from lamina.diagnosis.examine import lacking
 from lamina.diagnosis.results import Diagnosis, Finding, Severity
 from lamina.formatting import count, printable
 from lamina.report.labels import RemedyText, check_name, conditions, distinct_names, remedy_text
@@ -67,7 +68,8 @@ class NamedDiagnosis:
     @property
     def not_checked(self) -> list[NotChecked]:
         """Checks that could not be made, by reason."""
-        missing = {each.key: each.reason for each in self.diagnosis.not_measured}
+        never_watched = lacking({"history"}) if self.diagnosis.spread_over == "steps" else []
+        missing = {each.key: each.reason for each in (*never_watched, *self.diagnosis.not_measured)}
         reasons: dict[str, dict[str, None]] = {}
         for finding in self.diagnosis.findings:
             if finding.severity == "not measured":

@@ -93,8 +93,14 @@ def _predicted(stack: StackRecord) -> Iterator[Series]:
                 yield Series(location=location, quantity=quantity, role="bound", x=every, y=y)
         case "post" if is_feed_forward.any():
             places = tuple((np.flatnonzero(is_feed_forward) + 1).tolist())
-            quantity = "feed-forward norm input"
-            yield Series(location=location, quantity=quantity, role="predicted", x=places, y=(1.5,) * len(places))
+            yield Series(
+                location=location,
+                quantity="feed-forward norm input",
+                role="predicted",
+                predicts="norm input",
+                x=places,
+                y=(1.5,) * len(places),
+            )
 
 
 def _facts(stack: StackRecord) -> Iterator[Fact]:

@@ -1,4 +1,4 @@
-"""Runs on a terminal: how one ended, several side by side, the scores of an evaluation."""
+"""Runs on a terminal: the summary of one, a table of several, the scores of an evaluation, the plan of a run."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lamina.formatting import duration
+from lamina.formatting import duration, size
 from lamina.runs.plan import Plan
 from lamina.runs.summary import Evaluation, RunSummary
 
 
 def show_run(run: RunSummary) -> None:
-    """A summary at the end of a run."""
+    """Print how a run ended, its best validation and its final metrics."""
     console = Console(highlight=False, soft_wrap=True)
     reason = f": {escape(run.reason)}" if run.reason else ""
     console.print(f"{escape(run.name)}: [bold]{run.state}[/] at step {run.step:,}{reason}")
@@ -30,7 +30,7 @@ def show_run(run: RunSummary) -> None:
 
 
 def show_comparison(runs: Sequence[RunSummary]) -> None:
-    """One row per run; a failed one says so, as the papers' tables do."""
+    """Print a row for each run; a failed run has its state in place of metrics, as in the papers' tables."""
     metrics = list(dict.fromkeys(name for run in runs for name in run.final if name not in ("loss", "nll")))
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("run", style="cyan", no_wrap=True)
@@ -51,7 +51,7 @@ def show_comparison(runs: Sequence[RunSummary]) -> None:
 
 
 def show_evaluation(evaluation: Evaluation) -> None:
-    """The metrics of each set, and what makes them comparable."""
+    """Print the metrics of each set, and the signatures that make them comparable."""
     console = Console(highlight=False, soft_wrap=True)
     console.print(_scores_table(evaluation.scores))
     for name, signature in evaluation.signatures.items():
@@ -59,15 +59,15 @@ def show_evaluation(evaluation: Evaluation) -> None:
 
 
 def show_plan(plan: Plan) -> None:
-    """Memory per device with and without activation checkpointing, operations, time."""
+    """Print memory per device with and without activation checkpointing, operations and time."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("memory per device", style="cyan")
-    table.add_column("as it is", justify="right")
-    table.add_column("checkpointing", justify="right")
+    table.add_column("without checkpointing", justify="right")
+    table.add_column("with checkpointing", justify="right")
     for name in ("weights", "gradients", "optimiser"):
-        table.add_row(name, _gib(getattr(plan, name)), _gib(getattr(plan, name)))
-    table.add_row("activations", _gib(plan.activations), _gib(plan.activations_checkpointed))
-    table.add_row("together", _gib(plan.memory), _gib(plan.memory_checkpointed), style="bold")
+        table.add_row(name, size(getattr(plan, name)), size(getattr(plan, name)))
+    table.add_row("activations", size(plan.activations), size(plan.activations_checkpointed))
+    table.add_row("total", size(plan.memory), size(plan.memory_checkpointed), style="bold")
     console = Console(highlight=False)
     console.print(f"{plan.parameters:,.0f} parameters\n")
     console.print(table)
@@ -75,10 +75,6 @@ def show_plan(plan: Plan) -> None:
     console.print(
         f"\n{tera:,.3f} teraFLOPs a step of {plan.tokens_per_step:,.0f} tokens, {duration(plan.seconds)} in all"
     )
-
-
-def _gib(size: float) -> str:
-    return f"{size / 2**30:,.2f} GiB"
 
 
 def _scores_table(scores: Mapping[str, Mapping[str, float]]) -> Table:

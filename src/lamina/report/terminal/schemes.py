@@ -1,4 +1,4 @@
-"""The residual schemes, shown on a terminal."""
+"""The residual schemes on a terminal: a table of all, or one in full."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lamina.residual.card import card
 
 
 def show_table(console: Console | None = None) -> None:
-    """All schemes: name, where its norms stand, whether it folds, and what a sub-layer does."""
+    """Print all schemes: name, position of the norms, whether it folds, and the equation of a sub-layer."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("scheme", "norms", "folds"):
         table.add_column(heading, no_wrap=True)
-    table.add_column("a sub-layer does")
+    table.add_column("equation of a sub-layer")
     for scheme in residual.schemes():
         equation = card(scheme).equation.splitlines()[0]
-        step = Text(re.split(r" {4,}", equation)[0])  # what stands far to the right is a remark
+        step = Text(re.split(r" {4,}", equation)[0])  # a remark follows after at least four spaces
         table.add_row(Text(scheme.name, style="cyan"), scheme.placement, "yes" if scheme.folds else "", step)
     console = console or Console()
     console.print(table)
@@ -28,7 +28,7 @@ def show_table(console: Console | None = None) -> None:
 
 
 def show_scheme(name: str, console: Console | None = None) -> None:
-    """One scheme: equation, drawing, options, citation, and the plain loop it must equal."""
+    """Print one scheme: equation, drawing, options, citation, and the plain loop that it is tested against."""
     console = console or Console()
     scheme = residual.find(name)
     shown = card(scheme)

@@ -1,4 +1,4 @@
-"""Preparing data, as a person sees it: a progress bar, a table of what went in, and what was left out."""
+"""Prepared data on a terminal: the named data sets, the contents of a store, and the examples that were left out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lamina.data.store import Store
 
 
 def show_sources() -> None:
-    """The named data sets."""
+    """Print the named data sets."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("set", no_wrap=True, style="cyan")
     table.add_column("what it is")
@@ -29,7 +29,7 @@ def show_source(name: str) -> None:
 
 
 def verify_store(path: str) -> bool:
-    """Say what changed since the store was made; whether nothing did."""
+    """Print what has changed since the store was made; returns whether nothing has."""
     problems = Store.open(path).verify()
     for problem in problems:
         print(problem)
@@ -39,7 +39,7 @@ def verify_store(path: str) -> bool:
 
 
 def show_store(store: Store) -> None:
-    """What went into a store, and what did not."""
+    """Print the number of examples and tokens of each split, and of those left out or repaired."""
     console = Console()
     summary = summarise(store)
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -57,7 +57,7 @@ def show_store(store: Store) -> None:
 
 
 def show_dropped(store: Store) -> None:
-    """One line each: split, file, line, reason."""
+    """Print a line for each example that was left out: split, file, line, reason."""
     for split, reasons in store.dropped().items():
         for reason, files in reasons.items():
             for file, lines in files.items():
