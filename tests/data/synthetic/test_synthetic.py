@@ -25,8 +25,7 @@ from lamina.data.synthetic import (
     translation_pairs,
 )
 from lamina.data.synthetic.chance import chance, pick
-from lamina.data.synthetic.lexicon import lexicon
-from lamina.data.synthetic.splits import split_of
+from lamina.data.synthetic.lexicon import lexicon, split_of
 from lamina.data.synthetic.vocabulary import vocabulary
 from lamina.errors import UserError
 

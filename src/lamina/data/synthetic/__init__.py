@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from lamina.data.synthetic.entailments import entailment_pairs
-from lamina.data.synthetic.headlines import headline_pairs
 from lamina.data.synthetic.language import LANGUAGES
-from lamina.data.synthetic.paraphrases import paraphrase_pairs
-from lamina.data.synthetic.running_text import running_text
-from lamina.data.synthetic.splits import SPLITS
-from lamina.data.synthetic.translation import translation_pairs
+from lamina.data.synthetic.lexicon import SPLITS
+from lamina.data.synthetic.sentence_pairs import entailment_pairs, paraphrase_pairs
+from lamina.data.synthetic.texts import headline_pairs, running_text, translation_pairs
 
 __all__ = [
     "KINDS",

@@ -1,4 +1,4 @@
-"""Draws what to say. The odds below make sentences of about fourteen words, with a tail to forty."""
+"""Random sentences. The probabilities below give about fourteen words per sentence, and up to forty."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ TENSES = (meaning.PAST,) * 5 + (meaning.PRESENT,) * 3 + (meaning.FUTURE,) * 2
 LINKS = (meaning.AND,) * 4 + (meaning.BUT, meaning.BECAUSE, meaning.WHEN) * 2 + (meaning.ALTHOUGH,)
 
 PLAIN, COMPLEMENTED, RELATED = range(3)
-"""How much may hang on a noun: nothing, an adposition, or a relative clause too."""
+"""What may modify a noun besides adjectives: nothing, an adposition, or also a relative clause."""
 
 
 class Composer:
-    """Draws sentences, clauses and phrases, on a topic if one is given, and in the commonest words if a number is."""
+    """Draws sentences, clauses and phrases, with a topic if given, and from the `commonest` words only if given."""
 
     def __init__(self, draw: Draw, topic: int | None = None, commonest: int | None = None) -> None:
         self.draw = draw
@@ -24,7 +24,7 @@ class Composer:
         self.lexicon = lexicon()
 
     def sentence(self, subject: Phrase | None = None) -> Sentence:
-        """One clause or two; the second often goes on about the subject of the first."""
+        """One clause or two; the second often has the subject of the first."""
         draw = self.draw
         first = self.clause(subject)
         if draw() < 0.55:
@@ -35,11 +35,11 @@ class Composer:
         return Sentence(first, pick(draw, LINKS), second)
 
     def short_sentence(self) -> Sentence:
-        """One clause, nothing embedded in it, in the usual order."""
+        """A single clause without embedded clauses, in the default order."""
         return Sentence(self.clause(most=PLAIN))
 
     def clause(self, subject: Phrase | None = None, most: int = RELATED) -> Clause:
-        """A clause about `subject`, or about anything."""
+        """A clause with this subject, or with a random one."""
         if subject:
             verb = pick(self.draw, self.stocks.verbs_of_subject[self.lexicon.animate[subject.noun]])
         else:
@@ -48,7 +48,7 @@ class Composer:
         return self._complete(subject, verb, most)
 
     def _complete(self, subject: Phrase, verb: int, most: int, object: Phrase | None = None) -> Clause:
-        """Give the verb what it takes, a tense, and perhaps circumstances. Only main clauses embed a clause."""
+        """A clause with the arguments of its verb, a tense, and possibly adjuncts. Only main clauses embed a clause."""
         draw, frame, side = self.draw, self.lexicon.frame[verb], self.lexicon.side[verb]
         recipient = self.phrase(True, side, PLAIN) if frame.recipient else None
         if object is None and frame.object is not None:
@@ -61,7 +61,7 @@ class Composer:
         return Clause(subject, verb, object, recipient, content, tense, negated, adverb, place, front)
 
     def _front(self, object: Phrase | None, adverb: int | None, place: Adposition | None) -> int:
-        """What opens the clause: mostly the subject."""
+        """The constituent that opens the clause, usually the subject."""
         chance = self.draw()
         if adverb is not None and chance < 0.35:
             return meaning.ADVERB
@@ -70,7 +70,7 @@ class Composer:
         return meaning.OBJECT if object and chance > 0.85 else meaning.SUBJECT
 
     def phrase(self, animate: bool, side: int, most: int = PLAIN) -> Phrase:
-        """Somebody or something that goes with verbs of this side."""
+        """A noun phrase that combines with verbs of this side."""
         draw = self.draw
         if animate and draw() < 0.2:
             name = Phrase(pick(draw, self.stocks.names), determiner=meaning.BARE)
@@ -86,7 +86,7 @@ class Composer:
         return phrase._replace(relative=self.relative(phrase)) if most == RELATED and draw() < 0.18 else phrase
 
     def character(self, animate: bool) -> Phrase:
-        """Somebody or something to introduce, whose noun means the same beside any verb."""
+        """A noun phrase for a new character, whose noun is unambiguous with any verb."""
         while True:
             phrase = self.phrase(animate, side=0)
             if self.lexicon.words[phrase.noun].side is None:
@@ -101,13 +101,14 @@ class Composer:
         return (first,) if chance > 0.06 else (first, pick(self.draw, self.stocks.adjectives))
 
     def _adposition(self, prepositions: tuple[tuple[int, int], ...], side: int, most: int = PLAIN) -> Adposition:
-        """Two of three are about things. The phrase never carries a relative clause: whose would it be?"""
+        """An adposition, two times in three with an inanimate noun. Its phrase has no relative clause, which would be
+        ambiguous."""
         animate = self.draw() < 0.33
         phrase = self.phrase(animate, side, min(most, COMPLEMENTED))
         return Adposition(pick(self.draw, prepositions)[animate], phrase)
 
     def relative(self, head: Phrase) -> Clause:
-        """A clause in which `head` is the subject or the object, left unspoken."""
+        """A relative clause in which `head` is the subject or the object, and left out."""
         animate = self.lexicon.animate[head.noun]
         if self.draw() < 0.6:
             return self.clause(head, COMPLEMENTED)._replace(gap=meaning.SUBJECT)

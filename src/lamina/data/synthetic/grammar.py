@@ -1,4 +1,4 @@
-"""Says a sentence in one language: the order of its words, their agreement, commas and capitals."""
+"""Realises sentences in a language: word order, agreement, commas and capitals."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from lamina.data.synthetic.meaning import Adposition, Clause, Phrase, Sentence
 from lamina.data.synthetic.vocabulary import INFINITIVE, PLURAL_CLASS, vocabulary
 
 Say = Callable[[list[str], Clause], None]
-"""Appends the words of one part of a clause, or nothing if the clause lacks it."""
+"""Appends the words of one constituent of a clause, or nothing if the clause does not have it."""
 
 FRONTS = ("subject", "object", "adverb", "place")
-"""Names of the parts that may open a clause, in the order of their constants in `meaning`."""
+"""The constituents that may open a clause, in the order of their constants in `meaning`."""
 
 VERB = ("finite", "negation")
-"""What moves together where the verb comes second."""
+"""The constituents that move together if the verb comes second."""
 
 
 class Grammar:
-    """One language at work. The order of parts is looked up; each part has a method that appends its words."""
+    """The grammar of one language. Each constituent has a method that appends its words."""
 
     def __init__(self, name: str) -> None:
         self.vocabulary = vocabulary(name)
@@ -34,6 +34,7 @@ class Grammar:
         self._relative_first = order.index("relative") < order.index("noun")
 
     def sentence(self, sentence: Sentence) -> str:
+        """The sentence as text."""
         words: list[str] = []
         first, link, second, question = sentence
         if question:
@@ -58,7 +59,7 @@ class Grammar:
         return _finish(words, "?" if question else ".")
 
     def headline(self, clause: Clause) -> str:
-        """A clause as a headline: no full stop."""
+        """A clause as a headline, without full stop."""
         words: list[str] = []
         self._say(words, clause, self._main[clause.front])
         return _finish(words, "")
@@ -66,7 +67,7 @@ class Grammar:
     # Clauses
 
     def _fronted(self, front: str) -> list[str]:
-        """The order of a main clause that opens with this part."""
+        """The order of a main clause that opens with this constituent."""
         order = self.language.main.split()
         moved = [front, *VERB] if self.language.verb_second else [front]
         return order if front == "subject" else moved + [part for part in order if part not in moved]
@@ -133,6 +134,7 @@ class Grammar:
     # Phrases
 
     def agreement(self, phrase: Phrase) -> int:
+        """The agreement class of a phrase."""
         return PLURAL_CLASS if phrase.number else self.gender[phrase.noun]
 
     def _add_phrase(self, words: list[str], phrase: Phrase, case: int) -> None:
@@ -167,7 +169,8 @@ class Grammar:
             words.append(self.forms[adposition.word][0])
 
     def _add_relative(self, words: list[str], phrase: Phrase, case: int) -> None:
-        """Before its noun it ends in a particle; after it, it opens with a pronoun and stands between commas."""
+        """A relative clause: before its noun it ends in a particle, after it it begins with a pronoun, between
+        commas."""
         if phrase.relative is None:
             return
         if self._relative_first:
@@ -193,4 +196,5 @@ def _finish(words: list[str], mark: str) -> str:
 
 @cache
 def grammar(name: str) -> Grammar:
+    """The grammar of the language of that name."""
     return Grammar(name)

@@ -1,6 +1,6 @@
-"""What makes one language differ from another: its sounds, its order of words, and what it marks where.
+"""The properties in which the embedded languages differ: sounds, word order, and what they mark where.
 
-A language says who it is in a dozen lines; its words and endings are drawn from its sounds, always the same.
+The words and endings of a language are drawn from its sounds, always the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lamina.errors import unknown
 
 @dataclass(frozen=True)
 class Language:
-    """Orders name their parts from left to right; a part that a clause or phrase lacks is passed over."""
+    """One language. Orders list constituents from left to right; a constituent that is absent is skipped."""
 
     name: str
     onsets: str
@@ -22,14 +22,17 @@ class Language:
     subordinate: str
     phrase: str
     verb_second: bool = False
-    """Whatever opens a main clause, its finite verb comes next; a question opens with the verb."""
+    """The finite verb is the second constituent of a main clause and the first of a question."""
     articles: bool = False
-    """Determiners are words that carry the case; otherwise endings of the noun."""
+    """Determiners are words that carry the case; otherwise they are endings of the noun."""
     postpositions: bool = False
+    """Adpositions follow their phrase."""
     linker_last: bool = False
-    """Subordinate clauses end in their conjunction and precede what they depend on."""
+    """Subordinate clauses end in their conjunction and precede the main clause."""
     auxiliary_future: bool = False
+    """The future tense is an auxiliary with an infinitive."""
     gendered_verbs: bool = False
+    """Verbs agree with the gender of their subject, not only with its number."""
     genders: int = 2
 
 
@@ -86,6 +89,7 @@ LANGUAGES = {language.name: language for language in (MARN, TUVO, SELU, NORIC)}
 
 
 def language_named(name: str) -> Language:
+    """The language of that name."""
     if name not in LANGUAGES:
         raise unknown("embedded language", name, LANGUAGES)
     return LANGUAGES[name]

@@ -1,12 +1,15 @@
-"""The words that all embedded languages share, as meanings: what they are, how frequent, and with what they go.
+"""The words that all embedded languages share, as meanings: kind, frequency, the words they combine with, and splits.
 
-Words come in families of one or two. Two are either *synonyms*, which may stand for each other, or *homographs*: in one
-of the languages they are written alike, and only their context tells which is meant — a noun by the side of its verb,
-a verb by whether its object is animate, a preposition by whether its noun is.
+Words come in families of one or two. Two are either *synonyms*, which may replace each other, or *homographs*: in one
+of the languages they are spelled alike, and only the context disambiguates them (a noun by the side of its verb, a verb
+by whether its object is animate, a preposition by whether its noun is).
+
+The split of a text is determined by its words, so that splits cannot overlap, whatever their seeds.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,17 +17,18 @@ from typing import NamedTuple
 
 from lamina.data.synthetic.chance import chance, zipf_stock
 from lamina.data.synthetic.language import LANGUAGES
+from lamina.errors import unknown
 
 TOPICS = 12
 NOUN_FAMILIES, VERB_FAMILIES, ADJECTIVE_FAMILIES, ADVERB_FAMILIES, NAMES = 210, 80, 48, 24, 36
 NOUN_PREPOSITIONS, PLACE_PREPOSITIONS = 4, 6
 
 PATTERN = ("single", "synonyms", "single", "homographs", "single")
-"""What the families of nouns and verbs are, in turn; of adjectives and adverbs too, where homographs stay single."""
+"""The types of the families of nouns and verbs, in turn; adjectives and adverbs have no homographs."""
 
 
 class Frame(NamedTuple):
-    """What a verb takes. `object` is None (nothing), True (somebody) or False (something)."""
+    """The arguments of a verb. `object` is None (no object), True (animate) or False (inanimate)."""
 
     animate_subject: bool = True
     object: bool | None = None
@@ -32,7 +36,7 @@ class Frame(NamedTuple):
     content: bool = False
 
 
-# Verb families take these in turn. Those at 3 and 8 meet the homographs of PATTERN, so they must have an object.
+# The frames of verb families, in turn. Those at 3 and 8 are homographs by PATTERN, so they must have an object.
 FRAMES = (
     Frame(object=False),
     Frame(object=True),
@@ -49,7 +53,7 @@ FRAMES = (
 
 @dataclass(frozen=True)
 class Word:
-    """One meaning. The members of a family have the same gender in every language."""
+    """One meaning of a word. The members of a family have the same gender in every language."""
 
     kind: str
     family: int
@@ -57,13 +61,13 @@ class Word:
     root: int = 0
     """The id of the first in the family."""
     rank: int = 0
-    """How many words of the kind are more frequent."""
+    """The number of more frequent words of the same kind."""
     synonym: int | None = None
     homograph_in: str | None = None
-    """The language in which this word is written like the first of its family."""
+    """The language in which this word is spelled like the first of its family."""
     animate: bool = False
     side: int | None = None
-    """Of a verb: which of two kinds of doing. Of a noun: the kind of verb it goes with, None for both."""
+    """Verbs and nouns have one of two sides and combine with words of the same side; None combines with both."""
     frame: Frame = Frame()
 
     @property
@@ -72,7 +76,7 @@ class Word:
 
 
 class Lexicon:
-    """All words by id, and their features as tables for quick reading."""
+    """All words by id, and their features as tables."""
 
     def __init__(self) -> None:
         self.words: list[Word] = []
@@ -101,7 +105,7 @@ class Lexicon:
         self._add(replace(word, synonym=here + 1), replace(word, synonym=here))
 
     def _add_homographs(self, first: Word, second: Word, pair: int) -> None:
-        """The languages take turns in writing a pair alike."""
+        """Pairs are homographs in one language each, in turn."""
         self._add(first, replace(second, homograph_in=list(LANGUAGES)[pair % len(LANGUAGES)]))
 
     def _add_nouns(self) -> None:
@@ -137,7 +141,7 @@ class Lexicon:
             (self._add_synonyms if paired else self._add)(Word(kind, family))
 
     def _add_prepositions(self, count: int) -> tuple[tuple[int, int], ...]:
-        """Each is two words, for something and for somebody, of which one language makes no difference."""
+        """Each is two words, with inanimate and with animate nouns, which are homographs in one language."""
         first = len(self.words)
         for pair in range(count):
             preposition = Word("preposition", first + pair)
@@ -146,7 +150,7 @@ class Lexicon:
 
 
 class Stocks(NamedTuple):
-    """What to pick words from; frequent words occur in them often."""
+    """The words to draw from; frequent words occur in them several times."""
 
     nouns: tuple[tuple[tuple[int, ...], ...], ...]
     """By side, then by animacy."""
@@ -162,16 +166,16 @@ class Stocks(NamedTuple):
 
 @cache
 def lexicon() -> Lexicon:
+    """The one lexicon."""
     return Lexicon()
 
 
 @cache
 def stocks(topic: int | None = None, commonest: int | None = None) -> Stocks:
-    """What to pick words from in a text on this topic, or on nothing in particular; of each kind all words, or only so
-    many of the commonest."""
+    """The words to draw from in a text on this topic, or on none; `commonest` restricts each kind to so many words."""
 
     def stock(words: Iterable[Word]) -> tuple[int, ...]:
-        """Words of the topic rise in rank: a text on the sea has another commonest noun than one on the law."""
+        """Words of the topic have a tenth of their rank, so that every topic has its own frequent words."""
         known = (word for word in words if commonest is None or word.rank < commonest)
         ranked = [(word.id, word.rank // 10 if word.topic == topic else word.rank) for word in known]
         return zipf_stock(ranked, 10 * len(ranked))
@@ -197,3 +201,24 @@ def stocks(topic: int | None = None, commonest: int | None = None) -> Stocks:
         adjectives=stock(lexicon().of_kind("adjective")),
         adverbs=stock(lexicon().of_kind("adverb")),
     )
+
+
+SPLITS = ("train", "valid", "test")
+
+
+def check_split(split: str) -> None:
+    """Raise if there is no such split."""
+    if split not in SPLITS:
+        raise unknown("split", split, SPLITS)
+
+
+def split_of(words: Iterable[int]) -> str:
+    """The split of every text with these content words.
+
+    Order, inflection and the choice of synonyms do not matter, so texts of different splits differ in at least one
+    word, in every language. One text in sixteen is for validation, one in sixteen for test.
+    """
+    root = lexicon().root
+    key = ",".join(map(str, sorted([root[word] for word in words])))
+    bucket = hashlib.blake2b(key.encode(), digest_size=1).digest()[0] % 16
+    return "valid" if bucket == 14 else "test" if bucket == 15 else "train"

@@ -1,4 +1,4 @@
-"""What a sentence says, before any language says it: phrases, clauses and sentences as plain tuples.
+"""The meaning of sentences, independent of language: phrases, clauses and sentences as plain tuples.
 
 Words are ids of the lexicon; the small numbers are the constants below. Languages index their tables by these numbers.
 """
@@ -11,15 +11,15 @@ SINGULAR, PLURAL = range(2)
 NOMINATIVE, ACCUSATIVE, DATIVE = range(3)
 PRESENT, PAST, FUTURE = range(3)
 BARE, INDEFINITE, DEFINITE, DEMONSTRATIVE, PRONOUN = range(5)
-"""How a noun is introduced. PRONOUN: not at all, a pronoun stands for it."""
+"""The determiner of a noun; PRONOUN replaces the noun by a pronoun."""
 SUBJECT, OBJECT, ADVERB, PLACE = range(4)
-"""What may open a main clause, and what a relative clause may lack."""
+"""The constituents that may open a main clause; subject and object may be the gap of a relative clause."""
 ALONE, AND, BUT, BECAUSE, WHEN, ALTHOUGH = range(6)
-"""How a second clause follows the first. From BECAUSE on, it is subordinate."""
+"""The conjunction of a second clause. From BECAUSE on, the clause is subordinate."""
 
 
 class Phrase(NamedTuple):
-    """A noun with all that hangs on it."""
+    """A noun phrase."""
 
     noun: int
     number: int = SINGULAR
@@ -30,14 +30,14 @@ class Phrase(NamedTuple):
 
 
 class Adposition(NamedTuple):
-    """*with the neighbour*, *under the bridge*."""
+    """An adpositional phrase: *with the neighbour*, *under the bridge*."""
 
     word: int
     phrase: Phrase
 
 
 class Clause(NamedTuple):
-    """A verb and its company. A relative clause keeps the part that is its noun, and `gap` says not to speak it."""
+    """A verb with its arguments and adjuncts. `gap` names the constituent that a relative clause leaves out."""
 
     subject: Phrase
     verb: int
@@ -53,17 +53,17 @@ class Clause(NamedTuple):
 
 
 def pronoun(phrase: Phrase) -> Phrase:
-    """The same somebody or something, as a pronoun. Pronouns always refer to the subject of the clause before."""
+    """A pronoun for the phrase. Pronouns always refer to the subject of the previous clause."""
     return Phrase(phrase.noun, phrase.number, PRONOUN)
 
 
 def again(phrase: Phrase) -> Phrase:
-    """The same somebody or something, known by now, in as many words as it takes."""
+    """The phrase when mentioned again: a definite noun, or a name."""
     return Phrase(phrase.noun, phrase.number, BARE if phrase.determiner == BARE else DEFINITE)
 
 
 class Sentence(NamedTuple):
-    """One clause or two."""
+    """One clause, or two with a conjunction."""
 
     first: Clause
     link: int = ALONE
@@ -72,7 +72,7 @@ class Sentence(NamedTuple):
 
 
 def content_words(sentence: Sentence) -> list[int]:
-    """The words that carry the meaning and that every language writes out: all but pronouns and prepositions."""
+    """The content words, which every language spells out: all but pronouns and prepositions."""
     found: list[int] = []
     _collect_clause(sentence.first, found)
     if sentence.second:

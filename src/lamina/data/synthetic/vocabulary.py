@@ -1,8 +1,8 @@
 """The words of one language in all their forms, made from its sounds.
 
 Content words are a stem and endings; determiners, pronouns and relative pronouns are an onset and the same endings.
-Forms of different words never coincide, except where the lexicon wants homographs. Every form sits in a table, so that
-saying a sentence is mostly looking up.
+Forms of different words never coincide, except for the homographs of the lexicon. All forms are in tables, which the
+grammar indexes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lamina.data.synthetic.language import Language, language_named
 from lamina.data.synthetic.lexicon import Word, lexicon
 
 CLASSES = 4
-"""What words agree with: one of up to three genders, or the plural, which knows no gender."""
+"""Agreement classes: up to three genders, and the plural, which has no gender."""
 PLURAL_CLASS = CLASSES - 1
 CASES, NUMBERS, TENSES, DETERMINERS = 3, 2, 3, 4
 INFINITIVE = TENSES * CLASSES
@@ -68,7 +68,7 @@ class Vocabulary:
         self.links = ["", *(self._word(1) for _ in range(meaning.ALTHOUGH))]
 
     def _draw_genders(self) -> list[int]:
-        """Drawn for each family of nouns: nothing in a noun's form tells."""
+        """A random gender for each family of nouns; the form of a noun does not show it."""
         by_family: dict[int, int] = {}
         for word in lexicon().words:
             if word.kind in ("noun", "name") and word.family not in by_family:
@@ -91,7 +91,8 @@ class Vocabulary:
         return forms
 
     def _new_forms(self, word: Word, inflect: Callable[[str], list[str]]) -> tuple[str, ...]:
-        """Frequent words are short, as in any language. Capitals, which open sentences too, tell no words apart."""
+        """Forms that no other word has, ignoring case since sentences begin with capitals; frequent words are
+        shorter."""
         syllables = 1 + (word.rank >= 12) + (word.rank >= 150)
         while True:
             forms = inflect(self._stem(syllables))
@@ -112,7 +113,7 @@ class Vocabulary:
         return self._definite if determiner == meaning.DEFINITE and not self.language.articles else ""
 
     def _noun_case(self, determiner: int, case: int) -> str:
-        """Where an article carries the case, the noun need not."""
+        """The case ending of a noun; none if an article carries the case."""
         return "" if self.language.articles and determiner != meaning.BARE else self._cases[case]
 
     def _verb_forms(self, stem: str) -> list[str]:
@@ -130,7 +131,7 @@ class Vocabulary:
         return forms
 
     def _word(self, syllables: int) -> str:
-        """A new word that does not inflect."""
+        """A new word without inflection."""
         while (word := self._stem(syllables)) in self._taken:
             pass
         self._taken.add(word)
@@ -149,4 +150,5 @@ class Vocabulary:
 
 @cache
 def vocabulary(name: str) -> Vocabulary:
+    """The vocabulary of the language of that name."""
     return Vocabulary(language_named(name))
