@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from golden import table
+from golden import produce, table
 from golden.table import Refused, digest, faults, update
+from golden.write import write
 
 SHARED = {"shared path": 1}
 B2T = {"shared path": 1, "scheme b2t": 1}
@@ -103,6 +104,25 @@ def test_files_without_changes_are_not_written_again(tmp_path: Path) -> None:
     table.write_values(VALUES | {"order/batches": []}, tmp_path)
     assert (tmp_path / "scheme.json").read_text() == '{"b2t": {"loss": [2.5, 1.25]}}'
     assert table.read_values(tmp_path)["order/batches"] == []
+
+
+def test_writing_adds_what_is_new_and_refuses_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def computed(value: float, version: int = 1) -> None:
+        row = produce.Row(("shared path",), lambda folder: {"loss": [value]})
+        monkeypatch.setattr(produce, "rows", lambda: {"scheme/mine": row})
+        monkeypatch.setattr(produce, "versions", lambda: {"scheme/mine": {"shared path": version}})
+
+    computed(0.1)
+    assert write(tmp_path) == ["scheme/mine"]
+    assert write(tmp_path) == []
+    files = {file: file.read_text() for file in tmp_path.iterdir()}
+    computed(0.2)
+    with pytest.raises(Refused):
+        write(tmp_path)
+    assert {file: file.read_text() for file in tmp_path.iterdir()} == files, "nothing was written"
+    computed(0.2, version=2)
+    assert write(tmp_path) == ["scheme/mine"]
+    assert table.read_values(tmp_path) == {"scheme/mine": {"loss": [0.2]}}
 
 
 @pytest.mark.parametrize(

@@ -14,22 +14,22 @@ import torch
 from golden import produce, table
 
 
-def main() -> None:
-    present = produce.versions()
-    with produce.double_precision(), tempfile.TemporaryDirectory() as folder:
-        found = {}
+def write(folder: Path = table.FOLDER) -> list[str]:
+    """The rows that have a new entry in the table; raises `Refused`."""
+    found = {}
+    with produce.double_precision(), tempfile.TemporaryDirectory() as temporary:
         for name, row in produce.rows().items():
             torch.manual_seed(0)
-            found[name] = row.compute(Path(folder))
-    before = table.read_table()
-    try:
-        after, values = table.update(before, table.read_values(), found, present)
-    except table.Refused as reason:
-        sys.exit(f"{reason}\nNothing was written.")
-    table.write_values(values)
-    table.write_table(after)
-    print("\n".join(f"{row}: stored" for row in after if after[row] != before.get(row)) or "nothing has changed")
+            found[name] = row.compute(Path(temporary))
+    before = table.read_table(folder)
+    after, values = table.update(before, table.read_values(folder), found, produce.versions())
+    table.write_values(values, folder)
+    table.write_table(after, folder)
+    return [row for row in after if after[row] != before.get(row)]
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        print("\n".join(f"{row}: stored" for row in write()) or "nothing has changed")
+    except table.Refused as reason:
+        sys.exit(f"{reason}\nNothing was written.")
