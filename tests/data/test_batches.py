@@ -334,5 +334,5 @@ def test_closing_twice_is_fine_and_nothing_comes_afterwards() -> None:
 
 
 def test_no_room_is_refused() -> None:
-    with pytest.raises(UserError, match="at least one"):
+    with pytest.raises(UserError, match="at least 1"):
         ReadAhead(iter([1]), depth=0)

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.data.packed import PackedField, append, join, prepend, score_cells, stretches, to_tensors
+from lamina.data.packed import PackedField, append, index_ranges, join, prepend, score_cells, to_tensors
 
 sequences = st.lists(st.lists(st.integers(0, 50), max_size=6), max_size=8)
 
@@ -46,7 +46,7 @@ def test_rows_and_positions_say_where_a_token_stands(given_sequences: list[list[
 
 
 def test_stretches_follow_each_other() -> None:
-    assert stretches(np.array([7, 2, 5]), np.array([2, 0, 3])).tolist() == [7, 8, 5, 6, 7]
+    assert index_ranges(np.array([7, 2, 5]), np.array([2, 0, 3])).tolist() == [7, 8, 5, 6, 7]
 
 
 def test_score_cells_count_the_grid_that_attention_computes() -> None:

@@ -117,7 +117,7 @@ def test_a_wrong_checksum_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with zipfile.ZipFile(tmp_path / "RTE.zip", "w") as packed:
         for split in ("train", "dev", "test"):
             packed.writestr(f"RTE/{split}.tsv", "index\tsentence1\tsentence2\tlabel\n0\tA.\tB.\tentailment\n")
-    with pytest.raises(UserError, match=r"RTE.zip: not the file that belongs to rte.*fetch it again from https"):
+    with pytest.raises(UserError, match=r"RTE.zip: not the file of rte.*download it again from https"):
         source_options("rte", str(tmp_path), "store")
     assert [path.name for path in tmp_path.iterdir()] == ["RTE.zip"]
     digest = hashlib.sha256((tmp_path / "RTE.zip").read_bytes()).hexdigest()

@@ -229,7 +229,7 @@ def test_half_stores_are_refused_with_the_way_out(tmp_path: Path) -> None:
     small(folder)
     tokens = folder / "train" / "text.tokens.npy"
     tokens.write_bytes(tokens.read_bytes()[:-1])
-    with pytest.raises(UserError, match=r"text.tokens.npy: missing or of another size .* run lamina prepare again"):
+    with pytest.raises(UserError, match=r"text.tokens.npy: missing or changed in size; run lamina prepare again"):
         Store.open(folder)
     tokens.unlink()
     with pytest.raises(UserError, match=r"text.tokens.npy: missing"):
@@ -238,7 +238,7 @@ def test_half_stores_are_refused_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"damaged.* Run lamina prepare again"):
         Store.open(folder)
     (folder / MANIFEST).unlink()
-    with pytest.raises(UserError, match=r"only half of one; delete it and run lamina prepare"):
+    with pytest.raises(UserError, match=r"an unfinished one; delete it and run lamina prepare"):
         Store.open(folder)
 
 
@@ -250,7 +250,7 @@ def test_arrays_that_disagree_with_the_manifest_are_refused(tmp_path: Path) -> N
     with pytest.raises(UserError, match="arrays of train/text are damaged"):
         Store.open(folder)["train"].lengths("text")
     offsets.write_bytes(b"x" * offsets.stat().st_size)
-    with pytest.raises(UserError, match="not a sound array"):
+    with pytest.raises(UserError, match="not a valid array"):
         Store.open(folder)["train"].lengths("text")
 
 
@@ -261,7 +261,7 @@ def test_pickled_arrays_are_never_loaded(tmp_path: Path) -> None:
     np.save(offsets, np.array([{"an": "object"}], object), allow_pickle=True)
     size = offsets.stat().st_size
     rewrite(folder, lambda sealed: sealed["manifest"]["files"]["train/text.offsets.npy"].update(bytes=size))
-    with pytest.raises(UserError, match="not a sound array"):
+    with pytest.raises(UserError, match="not a valid array"):
         Store.open(folder)["train"].lengths("text")
 
 
@@ -277,7 +277,7 @@ def test_a_changed_tokenizer_is_refused_when_asked_for(tmp_path: Path) -> None:
 def test_a_store_in_the_way_is_kept_unless_told_otherwise(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     small(folder)
-    with pytest.raises(UserError, match="there is a store already.*--replace"):
+    with pytest.raises(UserError, match="a store exists already.*--replace"):
         small(folder)
     assert write_store(folder, {"test": {"text": [[5]]}}, replace=True).splits == ("test",)
     other = tmp_path / "precious"
@@ -294,7 +294,7 @@ def test_only_one_process_writes(tmp_path: Path) -> None:
     with StoreWriter(tmp_path / "store") as writer:
         with pytest.raises(UserError, match="another lamina prepare is writing"):
             small(tmp_path / "store")
-        with pytest.raises(UserError, match="only half written, since lamina prepare was interrupted or still runs"):
+        with pytest.raises(UserError, match="unfinished, because lamina prepare was interrupted or is still running"):
             Store.open(tmp_path / "store")
         assert writer.folder.is_dir()
     shutil.rmtree(writer.folder)  # it left without finishing; nothing complained, nothing has the name
@@ -305,7 +305,7 @@ def test_a_process_killed_between_the_two_renames_loses_nothing(tmp_path: Path) 
     folder = tmp_path / "store"
     small(folder)
     os.rename(folder, tmp_path / ".store.lamina-replaced")
-    with pytest.raises(UserError, match="there is a store already"):  # the old one is back under its name
+    with pytest.raises(UserError, match="a store exists already"):  # the old one is back under its name
         small(folder)
     assert len(Store.open(folder)["train"]) == 4
     shutil.copytree(folder, tmp_path / ".store.lamina-replaced")

@@ -167,9 +167,9 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
         ({**good, "version": 2}, "version 1"),
         ({**good, "kind": "bpee"}, "kind"),
         ({**good, "extra": 1}, "unknown option 'extra'"),
-        ({**good, "vocabulary": [*good["vocabulary"], good["vocabulary"][0]]}, "names a token twice"),
+        ({**good, "vocabulary": [*good["vocabulary"], good["vocabulary"][0]]}, "has a token twice"),
         ({**good, "vocabulary": []}, "empty"),
-        ({**good, "merges": [["never", "seen"]]}, "joins what is not in the vocabulary"),
+        ({**good, "merges": [["never", "seen"]]}, "uses a token that is not in the vocabulary"),
     ]
     for content, complaint in bad:
         path.write_text(json.dumps(content))

@@ -110,9 +110,9 @@ def test_killed_at_any_moment_then_run_again(tmp_path: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
         assert not Path(values["output"]).exists()
-        with pytest.raises(UserError, match="only half written.*run it again"):
+        with pytest.raises(UserError, match="unfinished.*run it again"):
             Store.open(values["output"])
-        with pytest.raises(UserError, match="only half of one"):
+        with pytest.raises(UserError, match="an unfinished one"):
             Store.open(partial)
     store = prepare(PrepareOptions.read(values, "test"))
     assert len(store["train"]) == 60_000

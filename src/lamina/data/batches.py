@@ -34,17 +34,17 @@ class OrderOptions(Options):
     """How examples are put into batches."""
 
     max_tokens: int = Field(4096, ge=1)
-    """Tokens in a batch, over all processes: the sum over its examples of the larger of source and target."""
+    """The number of tokens in a global batch: the sum over its examples of the longer of source and target."""
     pool: int = Field(8192, ge=1)
-    """Examples among which like sizes are brought together; 1 does not group at all."""
+    """The number of shuffled examples that are sorted by length before they are cut into batches; 1 for no sorting."""
     oversize: Literal["error", "alone"] = "error"
-    """An example of more than max_tokens is an error, or a batch of its own."""
+    """What happens to an example of more than max_tokens: `error` refuses it, `alone` makes it a batch of its own."""
     shuffle: bool = True
-    """Off for evaluation: all examples by size, the same in every epoch."""
+    """Whether examples and batches are shuffled in every epoch; otherwise they are sorted by size, for evaluation."""
 
 
 class Epoch(Sequence[Integers]):
-    """The global batches of one epoch, each an array of example numbers."""
+    """The global batches of one epoch, each an array of example indices."""
 
     def __init__(self, examples: Integers, bounds: Integers, turns: Integers) -> None:
         self._examples, self._bounds, self._turns = examples, bounds, turns
@@ -64,7 +64,7 @@ class Epoch(Sequence[Integers]):
 
 
 class BatchPlan:
-    """All epochs of global batches over examples of known size."""
+    """The global batches of all epochs, over examples of known size."""
 
     def __init__(
         self,
@@ -73,15 +73,15 @@ class BatchPlan:
         seed: int = 0,
         draw: Callable[[int], Integers] | None = None,
     ) -> None:
-        """`draw(epoch)` says which examples an epoch holds, perhaps some of them twice; by default each comes once."""
+        """`draw(epoch)` gives the examples of an epoch, in which some may occur twice; by default each occurs once."""
         self.sizes, self.options, self.seed = np.asarray(sizes, np.int64), options, seed
         self._draw = draw or (lambda epoch: np.arange(len(self.sizes)))
         self._last: tuple[int, Epoch] | None = None
         self._check_sizes()
 
     def epoch(self, epoch: int) -> Epoch:
-        """The batches of one epoch, counted from 0. The last one asked for is kept."""
-        last = self._last  # read once: a background thread may ask as well
+        """The batches of an epoch, counted from 0. The last epoch that was asked for is cached."""
+        last = self._last  # read once: a background thread may call this as well
         if last is None or last[0] != epoch:
             last = self._last = (epoch, self._plan(epoch))
         return last[1]
@@ -111,14 +111,14 @@ class BatchPlan:
 
 
 def _group(examples: Integers, sizes: Integers, pool: int) -> Integers:
-    """Sort each pool by size, every other one downwards, so that sizes do not jump where pools meet."""
+    """Sort each pool by size, every other one in descending order, so that sizes do not jump between pools."""
     pools = np.arange(len(examples)) // pool
     upwards = sizes[examples]
     return examples[np.lexsort((np.where(pools % 2, -upwards, upwards), pools))]
 
 
 def _cut(sizes: Integers, max_tokens: int) -> Integers:
-    """Where batches begin, and at last where the last one ends: each as long as the budget allows."""
+    """The start of each batch and the end of the last, with as many examples per batch as `max_tokens` allows."""
     totals = np.cumsum(sizes)
     bounds = [0]
     while bounds[-1] < len(sizes):
@@ -129,10 +129,10 @@ def _cut(sizes: Integers, max_tokens: int) -> Integers:
 
 
 def share(batch: Integers, sizes: Integers, rank: int, processes: int) -> Integers:
-    """What process `rank` takes of a global batch; together the processes take all of it, each example once.
+    """The examples of a global batch that process `rank` takes; together the processes take each example once.
 
-    Examples are dealt from the largest down, to and fro, so that no process gets more tokens than another by more than
-    one example's size. A process may get none when there are fewer examples than processes.
+    Examples are distributed from the largest down, in alternating direction, so that the tokens of two processes differ
+    by at most the size of one example. A process gets none if there are fewer examples than processes.
     """
     if not 0 <= rank < processes:
         raise UserError(f"rank {rank} does not exist among {processes} processes; ranks count from 0")
@@ -144,13 +144,13 @@ def share(batch: Integers, sizes: Integers, rank: int, processes: int) -> Intege
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One process's share of a global batch, and where it stands in the training."""
+    """One process's share of a global batch, with its position in training."""
 
     epoch: int
     index: int
     """The number of the batch in its epoch."""
     examples: Integers  # (sequences,)
-    """The number of each example in the split: what noise is a function of."""
+    """The index of each example in the split, which noise is a function of."""
     fields: Mapping[str, PackedField]
 
     def __len__(self) -> int:
@@ -161,7 +161,7 @@ class Batch:
 
 
 class Batches:
-    """Makes the batches of a plan. Any of them can be asked for at any time: nothing is remembered between them."""
+    """Makes the batches of a plan, in any order: there is no state."""
 
     def __init__(
         self,
@@ -177,17 +177,18 @@ class Batches:
         self.fields = tuple(fields or examples.fields)
 
     def batch(self, epoch: int, index: int) -> Batch:
+        """This process's share of one global batch."""
         mine = share(self.plan.epoch(epoch)[index], self.plan.sizes, self.rank, self.processes)
         fields = {field: PackedField(*self.examples.gather(field, mine)) for field in self.fields}
         return Batch(epoch, index, mine, fields)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from number `start` on."""
+        """The batches of an epoch, from index `start` on."""
         for index in range(start, len(self.plan.epoch(epoch))):
             yield self.batch(epoch, index)
 
     def forever(self, epoch: int = 0, start: int = 0) -> Iterator[Batch]:
-        """The batches of this epoch from number `start` on, and of all later ones."""
+        """The batches of this epoch, from index `start` on, and of all later epochs."""
         yield from self.epoch(epoch, start)
         for later in count(epoch + 1):
             yield from self.epoch(later)
@@ -197,25 +198,25 @@ Item = TypeVar("Item")
 
 
 class _End:
-    """The last thing in a queue: why there is no more."""
+    """The last item of a queue, with the error that ended it, if any."""
 
     def __init__(self, error: BaseException | None) -> None:
         self.error = error
 
 
 class ReadAhead(Iterator[Item], Generic[Item]):
-    """Iterates over `items`, of which up to `depth` are made beforehand in a thread.
+    """Iterates over `items`, of which a thread makes up to `depth` in advance.
 
-    An error of the thread is raised here, after the items that came before it. Leave the `with` block, call `close`, or
-    forget the object: the thread ends, and `items` is closed in it.
+    An error in the thread is raised here, after the items before it. The thread ends, and closes `items`, when the
+    `with` block is left, when `close` is called, or when the object is garbage-collected.
     """
 
     def __init__(self, items: Iterator[Item], depth: int = 8) -> None:
         if depth < 1:
-            raise UserError(f"reading ahead needs room for at least one batch, not {depth}")
+            raise UserError(f"the depth of reading ahead must be at least 1, not {depth}")
         self._queue: queue.Queue[Item | _End] = queue.Queue(depth)
         self._stop = threading.Event()
-        # The thread must not know `self`, or a forgotten reader would never be collected and the thread never end.
+        # The thread must not refer to `self`, or the reader would never be garbage-collected and the thread never end.
         self._thread = threading.Thread(
             target=_fill, args=(items, self._queue, self._stop), name="lamina-read-ahead", daemon=True
         )
@@ -237,7 +238,7 @@ class ReadAhead(Iterator[Item], Generic[Item]):
         raise StopIteration
 
     def close(self) -> None:
-        """End the thread and wait until it has ended. What was made and not taken is lost."""
+        """End the thread and wait for it. Items that were made and not taken are lost."""
         self._finish()
         self._thread.join()
 
@@ -261,13 +262,13 @@ def _fill(items: Iterator[Item], made: queue.Queue[Item | _End], stop: threading
                 items.close()
     except StopIteration:
         pass
-    except BaseException as raised:  # whatever it is, it belongs to the consumer
+    except BaseException as raised:  # whatever it is, the consumer raises it
         error = raised
     _offer(_End(error), made, stop)
 
 
 def _offer(item: Item | _End, made: queue.Queue[Item | _End], stop: threading.Event) -> None:
-    """Wait for room and put the item in, unless nobody wants it any more."""
+    """Put an item into the queue, waiting for space, unless the consumer has stopped."""
     while not stop.is_set():
         try:
             made.put(item, timeout=0.05)

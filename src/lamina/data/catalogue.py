@@ -1,7 +1,7 @@
-"""The papers' data sets: what they are, where they come from, and the options that prepare each.
+"""The catalogue of data sets: the papers' data, with download address, licence and options, and embedded text.
 
 Paths start with the folder that an archive is unpacked into. Checksums are those that TensorFlow Datasets and other
-catalogues publish; where none does it is None, and the file is taken as it is.
+catalogues publish; None means that there is no published one, and the file is not checked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Download:
-    """A file to fetch by hand, and where it comes from."""
+    """A file that the user downloads, and its address."""
 
     file: str
     url: str
@@ -20,7 +20,7 @@ class Download:
 
     @property
     def folder(self) -> str:
-        """What an archive is unpacked into; empty for a file that is used as it is."""
+        """The folder that an archive is unpacked into; empty for a file that is no archive."""
         for ending in (".tar.gz", ".tgz", ".tar", ".zip"):
             if self.file.endswith(ending):
                 return self.file.removesuffix(ending)
@@ -29,13 +29,13 @@ class Download:
 
 @dataclass(frozen=True)
 class Source:
-    """One data set."""
+    """A data set."""
 
     title: str
     licence: str
     downloads: tuple[Download, ...]
     options: dict[str, Any]
-    """Those of `lamina prepare`; file names are relative to the folder that holds the downloads."""
+    """The options of `lamina prepare`; file names are relative to the folder with the downloads."""
     notes: str = ""
     pairs: str = ""
     """A folder with one sub-folder per language pair, each of which becomes a set."""
@@ -81,7 +81,7 @@ _WMT_LICENCE = "research use; Europarl has no known restrictions, the rest as st
 
 
 def _wmt_train(language: str) -> list[str]:
-    """Couples English, `language` of the corpora that both WMT14 tasks share."""
+    """English and `language` files of the corpora that both WMT14 tasks share."""
     stems = (
         f"training-parallel-europarl-v7/training/europarl-v7.{language}-en",
         f"training-parallel-commoncrawl/commoncrawl.{language}-en",
@@ -91,7 +91,7 @@ def _wmt_train(language: str) -> list[str]:
 
 
 def _newstest(year: int, language: str) -> list[str]:
-    """English, `language`: plain text up to 2013, SGML from 2014."""
+    """English and `language` files of a test set: plain text up to 2013, SGML from 2014."""
     if year < 2014:
         return [f"dev/newstest{year}.{side}" for side in ("en", language)]
     stem = f"dev/newstest{year}-{language}en"
@@ -120,7 +120,7 @@ def embedded_sets(kind: str, train: int, held_out: int, size: int) -> dict[str, 
 
 
 def _embedded_pairs(pairs: dict[str, int], held_out: int) -> dict[str, Any]:
-    """Language pairs of different size, as in the large collections."""
+    """Language pairs of different sizes, as in multilingual corpora."""
     sets = {"train": pairs, "valid": dict.fromkeys(pairs, held_out), "test": dict.fromkeys(pairs, held_out)}
     words = {
         split: {pair: [f"translation/{pair}:{count}"] for pair, count in counts.items()}
@@ -254,7 +254,7 @@ SOURCES = {
             "hold_out": {"valid": 200},
             "tokenizer": {"kind": "wordpiece", "size": 30_522, "lower_case": True},
         },
-        notes="The papers' book corpus is no longer given out. Lines are split 199 : 1 into training and validation.",
+        notes="The papers' book corpus is no longer distributed. One line in 200 is held out for validation.",
     ),
     "mrpc": Source(
         title="GLUE MRPC, paraphrases",

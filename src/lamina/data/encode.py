@@ -1,4 +1,4 @@
-"""From examples to the arrays of a store: tokens in large batches, bounded memory, nothing lost uncounted."""
+"""Encoding examples into the arrays of a store, in large batches and with bounded memory; every drop is counted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from lamina.data.packed import stretches
+from lamina.data.packed import index_ranges
 from lamina.data.readers import Example, Notes
 from lamina.data.readers.base import EMPTY
 from lamina.data.store_writer import SplitWriter, StoreWriter
@@ -23,7 +23,7 @@ Sequences = dict[str, tuple[np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True)
 class Encoder:
-    """How examples become sequences."""
+    """Converts examples to sequences of tokens."""
 
     tokenizers: Mapping[str, Tokenizer]
     max_length: int
@@ -31,12 +31,12 @@ class Encoder:
     keep_empty: bool
 
     def dtypes(self, fields: Iterable[str]) -> dict[str, np.dtype[Any]]:
-        """The smallest integers that hold every token of a field."""
+        """The smallest integer type that holds every token of a field."""
         sizes = {name: len(self.tokenizers[name]) if name in self.tokenizers else 0 for name in fields}
         return {name: np.dtype(np.uint16 if size <= 1 << 16 else np.int32) for name, size in sizes.items()}
 
     def encode(self, batch: list[Example]) -> Sequences:
-        """Flat tokens and lengths of every field; a label is a sequence of one."""
+        """The concatenated tokens and the lengths of every field; a label is a sequence of length one."""
         sequences: Sequences = {}
         for name in batch[0].fields:
             values: list[Any] = [example.fields[name] for example in batch]
@@ -56,7 +56,7 @@ class SplitBuilder:
     writer: SplitWriter | None = None
 
     def append(self, batch: list[Example], encoder: Encoder, store: StoreWriter) -> None:
-        """Encode a batch, drop or cut what is too long, and write the rest."""
+        """Encode a batch, drop or truncate examples that are too long, and write the others."""
         if self.writer is None:
             self.writer = store.split(self.name, encoder.dtypes(batch[0].fields))
         sequences = encoder.encode(batch)
@@ -68,7 +68,7 @@ class SplitBuilder:
             self.writer.fields[name].characters += sum(map(len, texts))
 
     def _choose(self, batch: list[Example], sequences: Sequences, encoder: Encoder) -> np.ndarray:
-        """The places of the examples to keep; the others are noted, each whole."""
+        """The indices of the examples to keep; dropped ones are noted."""
         lengths = np.stack([lengths for _, lengths in sequences.values()])
         empty = np.zeros(len(batch), bool) if encoder.keep_empty else (lengths == 0).any(axis=0)
         too_long = np.zeros(len(batch), bool)
@@ -88,11 +88,11 @@ class SplitBuilder:
             assert self.writer is not None
             self.writer.fields[name].truncated += int((wanted > encoder.max_length).sum())
             wanted = np.minimum(wanted, encoder.max_length)
-        return flat[stretches(starts, wanted)], wanted
+        return flat[index_ranges(starts, wanted)], wanted
 
 
 def batched(examples: Iterable[Example]) -> Iterator[list[Example]]:
-    """Batches bounded in examples and in characters, each of one set of fields."""
+    """Batches of a bounded number of examples and characters, whose examples have the same fields."""
     batch: list[Example] = []
     characters = 0
     for example in examples:
@@ -115,7 +115,7 @@ def encode_into(
     encoder: Encoder,
     store: StoreWriter,
 ) -> Iterator[int]:
-    """Write examples to the builders that `route` names; yields the size of every batch when it is done."""
+    """Write each example with the builder that `route` names; yields the size of every batch when it is written."""
     for batch in batched(examples):
         by_split: dict[str, list[Example]] = {}
         for example in batch:

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lamina.data.noise import permutation
-from lamina.data.packed import Integers, PackedField, stretches
+from lamina.data.packed import Integers, PackedField, index_ranges
 from lamina.errors import UserError, unknown
 
 
 class Examples(Protocol):
-    """A split of a token store, or anything that looks like one. Sequences come without bos and eos."""
+    """A split of a token store, or anything with the same methods. Sequences have neither bos nor eos."""
 
     @property
     def fields(self) -> tuple[str, ...]: ...
@@ -33,7 +33,7 @@ class Examples(Protocol):
         """The tokens of one example."""
 
     def gather(self, field: str, indices: Integers) -> tuple[Integers, Integers]:
-        """The tokens of some examples, one after the other, and how many each has."""
+        """The tokens of some examples, concatenated, and their lengths."""
 
 
 class MemorySplit:
@@ -69,7 +69,7 @@ class MemorySplit:
     def gather(self, field: str, indices: Integers) -> tuple[Integers, Integers]:
         packed = self._field(field)
         lengths = packed.lengths[indices]
-        return packed.ids[stretches(self._starts[field][indices], lengths)], lengths
+        return packed.ids[index_ranges(self._starts[field][indices], lengths)], lengths
 
     def _field(self, name: str) -> PackedField:
         if name not in self._packed:
@@ -78,7 +78,8 @@ class MemorySplit:
 
 
 def example_sizes(examples: Examples, fields: Sequence[str], added: int = 0) -> Integers:
-    """What each example costs in a token budget: the tokens of its longest field, with `added` for bos, eos or tags."""
+    """The tokens that each example counts for in a batch: those of its longest field, plus `added` for bos, eos or
+    tags."""
     return np.max([examples.lengths(field) for field in fields], axis=0).astype(np.int64) + added
 
 
@@ -86,7 +87,7 @@ FIELDS = ("input", "target", "scored")
 
 
 class Windows(NamedTuple):
-    """Windows on a stream of tokens, as half-open ranges; tokens before `fresh` are context."""
+    """Windows over a stream of tokens, as half-open ranges; tokens before `fresh` are context."""
 
     start: Integers
     fresh: Integers
@@ -94,7 +95,7 @@ class Windows(NamedTuple):
 
 
 def windows(total: int, length: int, context: int = 0) -> Windows:
-    """Windows of at most `length` tokens over a stream of `total`, in which every token is fresh exactly once."""
+    """Windows of at most `length` tokens over a stream of `total` tokens; every token is fresh in exactly one."""
     if not 0 <= context < length:
         raise UserError(f"the context must be shorter than the block of {length} tokens, and not negative: {context}")
     step = length - context
@@ -104,7 +105,14 @@ def windows(total: int, length: int, context: int = 0) -> Windows:
 
 
 class Blocks:
-    """Blocks over one field of some documents.
+    """Blocks of one field of some documents, as examples for language models.
+
+    Documents follow each other in one stream, each ended by a boundary token; blocks are windows over it. Without
+    context, one window begins where the last one ended. With context, a window begins earlier and only its new tokens
+    are scored: in evaluation every token is then scored once, and only the first few without history.
+
+        stream    a b c d | e f g h | …          context 0
+                  a b c d · c d E F · e f G H    context 2: lower-case tokens are context and not scored again
 
     Fields: `target`, the window's tokens; `input`, the token before each; `scored`, 1 where the target is fresh.
     """
@@ -119,12 +127,12 @@ class Blocks:
         field: str = "text",
         across_documents: bool = True,
     ) -> None:
-        """A stream of all documents is cut, or every document for itself where `across_documents` is off."""
+        """Blocks are cut from the stream of all documents or, without `across_documents`, from each document alone."""
         if len(documents) == 0:
             raise UserError("there are no documents to cut into blocks")
         self.documents, self.field, self.boundary = documents, field, boundary
         spans = documents.lengths(field) + 1
-        self._ends = np.cumsum(spans)  # of each document in the stream, its boundary token included
+        self._ends = np.cumsum(spans)  # the end of each document in the stream, boundary token included
         if across_documents:
             self._windows = windows(int(spans.sum()), length, context)
         else:
@@ -158,7 +166,7 @@ class Blocks:
         return np.concatenate([*blocks, np.zeros(0, np.int64)]), lengths
 
     def _stream(self, start: int, stop: int) -> Integers:
-        """Tokens of the stream; before its first comes a boundary."""
+        """Tokens of the stream, which begins with a boundary token at position -1."""
         parts = [np.full(1, self.boundary)] if start < 0 else []
         place, document = max(start, 0), int(np.searchsorted(self._ends, max(start, 0), side="right"))
         while place < stop:
@@ -177,7 +185,7 @@ class Blocks:
 
 
 class JoinedExamples:
-    """The examples of several sets, numbered through. All sets must have the fields of the first."""
+    """The examples of several sets, numbered consecutively. All sets must have the fields of the first."""
 
     def __init__(self, parts: Sequence[Examples]) -> None:
         if not parts:
@@ -198,7 +206,7 @@ class JoinedExamples:
         return int(self._ends[-1])
 
     def part_of(self, indices: Integers) -> Integers:
-        """Which set each example comes from: `prepend(field, tags[joined.part_of(batch.examples)])` tags them."""
+        """The set that each example comes from."""
         return np.searchsorted(self._ends, indices, side="right")
 
     def lengths(self, field: str) -> Integers:
@@ -209,7 +217,7 @@ class JoinedExamples:
         return self.parts[part].tokens(field, index - int(self._ends[part] - self.counts[part]))
 
     def gather(self, field: str, indices: Integers) -> tuple[Integers, Integers]:
-        """Each set is read once; its sequences then go where the order of `indices` wants them."""
+        """Reads each set once and puts its sequences in the order of `indices`."""
         owners, lengths = self.part_of(indices), np.zeros(len(indices), np.int64)
         gathered: list[tuple[Integers, Integers]] = []
         for number in np.unique(owners):
@@ -219,15 +227,17 @@ class JoinedExamples:
             gathered.append((places, ids))
         starts, joined = np.cumsum(lengths) - lengths, np.empty(int(lengths.sum()), np.int64)
         for places, ids in gathered:
-            joined[stretches(starts[places], lengths[places])] = ids
+            joined[index_ranges(starts[places], lengths[places])] = ids
         return joined, lengths
 
 
 class TemperatureSampling:
-    """Which examples of which set an epoch draws: the `draw` of a batch plan over joined examples.
+    """The examples that an epoch samples from each of several joined sets: the `draw` of a batch plan.
 
-    An epoch has as many draws as there are examples. Every set is gone through again and again, each time in a new
-    order, and the next epoch goes on where the last one stopped: in time all examples of a set are drawn equally often.
+    A set of n examples is sampled in proportion to n^(1/T). At temperature T = 1 every example is sampled equally
+    often; at higher temperatures small sets are sampled more often than by their size. An epoch has as many samples as
+    there are examples. Each set is traversed repeatedly, each time in a new order, and the next epoch continues where
+    the last one stopped, so that all examples of a set are sampled equally often over time.
     """
 
     def __init__(self, counts: Sequence[int] | Integers, temperature: float = 1.0, seed: int = 0) -> None:
@@ -238,14 +248,14 @@ class TemperatureSampling:
             raise UserError("every set to draw from needs at least one example; leave empty sets out")
         self.seed = seed
         self.shares = _apportion(self.counts, temperature)
-        """How many examples of each set an epoch draws."""
+        """The number of examples of each set in an epoch."""
 
     def __call__(self, epoch: int) -> Integers:
         firsts = np.cumsum(self.counts) - self.counts
         return np.concatenate([first + self._drawn(part, epoch) for part, first in enumerate(firsts)])
 
     def _drawn(self, part: int, epoch: int) -> Integers:
-        """A stretch of the endless sequence of passes through one set."""
+        """The samples of one set in an epoch: a part of the endless sequence of passes through the set."""
         count, share = int(self.counts[part]), int(self.shares[part])
         start, stop = epoch * share, (epoch + 1) * share
         passes = range(start // count, -(-stop // count))
@@ -255,9 +265,9 @@ class TemperatureSampling:
 
 
 def _apportion(counts: Integers, temperature: float) -> Integers:
-    """Whole numbers near total · n^(1/T) / Σ n^(1/T) that add up to the total; largest remainders are rounded up."""
+    """Integers close to total · n^(1/T) / Σ n^(1/T) with sum `total`; the largest remainders are rounded up."""
     weights = (counts / counts.max()) ** (1 / temperature)
-    # Rounded, or a last bit that differs between machines could decide between equal remainders.
+    # Rounded, because a last bit that differs between machines could decide between equal remainders.
     ideal = np.round(weights * (counts.sum() / weights.sum()), 6)
     shares = np.floor(ideal).astype(np.int64)
     rest = int(counts.sum() - shares.sum())

@@ -23,13 +23,13 @@ Purpose = str | int
 
 
 def permutation(count: int, *purpose: Purpose) -> Integers:
-    """The numbers below `count` in a random order."""
+    """The integers below `count` in random order."""
     keys = np.random.Philox(key=_key(purpose, 16)).random_raw(count)
     return np.argsort(keys, kind="stable").astype(np.int64)
 
 
 def uniforms(examples: Integers, positions: Integers, *purpose: Purpose) -> NDArray[np.float64]:
-    """A number in [0, 1) for every (example, position): no matter which batch or process the token comes to."""
+    """A number in [0, 1) for every (example, position), whichever batch or process the token is in."""
     key = np.uint64(_key(purpose, 8))
     mixed = _mix(_mix(examples.astype(np.uint64) + key) + positions.astype(np.uint64))
     return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
@@ -41,7 +41,7 @@ def _key(purpose: tuple[Purpose, ...], size: int) -> int:
 
 
 def _mix(counters: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The step of the SplitMix64 generator (Steele, Lea and Flood 2014): neighbours end up far apart."""
+    """The mixing function of the SplitMix64 generator (Steele, Lea and Flood 2014)."""
     mixed = counters * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -59,9 +59,10 @@ def drop_words(
     spared: tuple[int, ...] = (),
     purpose: str = "word dropout",
 ) -> PackedField:
-    """Replace tokens by `replacement` with the given probability; those in `spared` (bos, eos, tags) stay.
+    """Replace tokens by `replacement` with the given probability, except those in `spared` (bos, eos, tags).
 
-    `examples` numbers the sequences. Give source and target different purposes, or they lose the same positions.
+    `examples` are the indices of the sequences. Source and target need different purposes, or the same positions are
+    dropped in both.
     """
     _check(probability, "word dropout")
     chance = uniforms(examples[field.rows], field.positions, purpose, seed, epoch)
@@ -71,7 +72,7 @@ def drop_words(
 
 @dataclass(frozen=True, eq=False)
 class MaskedField:
-    """Sequences with some tokens hidden, where those are, and what they were."""
+    """Sequences with masked tokens, the positions of these tokens, and their labels."""
 
     field: PackedField
     chosen: Integers  # (masked,) indices into field.ids
@@ -79,12 +80,12 @@ class MaskedField:
 
 
 class Masking:
-    """The masking of BERT: of the chosen tokens, 80 % become the mask, 10 % any ordinary token, 10 % stay."""
+    """The masking of BERT: of the chosen tokens 80 % are masked, 10 % are replaced by a random token, 10 % are kept."""
 
     def __init__(
         self, *, mask: int, vocabulary_size: int, special: tuple[int, ...], seed: int, probability: float = 0.15
     ) -> None:
-        """`special` tokens are never chosen and never put in."""
+        """`special` tokens are neither chosen nor used as replacements."""
         _check(probability, "masking")
         self.mask, self.special, self.seed, self.probability = mask, special, seed, probability
         self._ordinary = np.setdiff1d(np.arange(vocabulary_size), [*special, mask])
@@ -92,7 +93,8 @@ class Masking:
             raise UserError(f"all {vocabulary_size} tokens of the vocabulary are special: there is nothing to mask")
 
     def __call__(self, field: PackedField, examples: Integers, epoch: int) -> MaskedField:
-        """Each token is chosen on its own, so a short batch may have none; `examples` numbers the sequences."""
+        """Tokens are chosen independently, so a short batch may have none; `examples` are the indices of the
+        sequences."""
         rows, positions = examples[field.rows], field.positions
 
         def chance(purpose: str) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Packed sequences: all tokens of a batch in one row, and how many belong to each sequence. Nothing is padded."""
+"""Packed sequences: all tokens of a batch in one row, and the length of each sequence. There is no padding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class PackedField:
-    """Token ids of several sequences, one after the other."""
+    """The token ids of several sequences, concatenated."""
 
     ids: Integers  # (tokens,)
     lengths: Integers  # (sequences,)
@@ -37,13 +37,13 @@ class PackedField:
 
     @property
     def rows(self) -> Integers:  # (tokens,)
-        """The sequence that each token belongs to."""
+        """The index of each token's sequence."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
     @property
     def positions(self) -> Integers:  # (tokens,)
-        """The place of each token in its sequence."""
-        return stretches(np.zeros_like(self.lengths), self.lengths)
+        """The position of each token in its sequence."""
+        return index_ranges(np.zeros_like(self.lengths), self.lengths)
 
     def sequences(self) -> list[Integers]:
         return np.split(self.ids, np.cumsum(self.lengths)[:-1]) if len(self) else []
@@ -52,14 +52,14 @@ class PackedField:
         return PackedField(ids, self.lengths)
 
 
-def stretches(starts: Integers, lengths: Integers) -> Integers:
-    """The numbers `start`, `start + 1`, … of every stretch, one stretch after the other."""
+def index_ranges(starts: Integers, lengths: Integers) -> Integers:
+    """The indices `start`, `start + 1`, … of every range, one range after the other."""
     before = np.cumsum(lengths) - lengths
     return np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
 
 
 def prepend(field: PackedField, ids: int | Integers) -> PackedField:
-    """Put one token before every sequence: the same for all (bos), or one for each (the tag of its language)."""
+    """Put one token before every sequence: the same for all (bos), or one for each (a language tag)."""
     return _insert(field, ids, field.starts)
 
 
@@ -69,28 +69,28 @@ def append(field: PackedField, ids: int | Integers) -> PackedField:
 
 
 def _insert(field: PackedField, ids: int | Integers, before: Integers) -> PackedField:
-    # Empty sequences share their place with the next one; np.insert keeps the order of what goes to the same place.
+    # An empty sequence starts where the next one does; np.insert keeps the order of insertions at the same index.
     return PackedField(np.insert(field.ids, before, ids), field.lengths + 1)
 
 
 def join(first: PackedField, second: PackedField) -> PackedField:
-    """Each sequence of `first` followed by its partner in `second`: the two sentences of a pair as one."""
+    """Concatenate each sequence of `first` with the same one of `second`: the two sentences of a pair."""
     joined = np.empty(len(first.ids) + len(second.ids), np.int64)
     starts = first.starts + second.starts
-    joined[stretches(starts, first.lengths)] = first.ids
-    joined[stretches(starts + first.lengths, second.lengths)] = second.ids
+    joined[index_ranges(starts, first.lengths)] = first.ids
+    joined[index_ranges(starts + first.lengths, second.lengths)] = second.ids
     return PackedField(joined, first.lengths + second.lengths)
 
 
 def score_cells(queries: Integers, keys: Integers) -> tuple[int, int]:
-    """Attention scores that are computed for sequences of these lengths, and those of them between real tokens."""
+    """The number of attention scores computed for sequences of these lengths, and of those between real tokens."""
     if len(queries) == 0:
         return 0, 0
     return len(queries) * int(queries.max()) * int(keys.max()), int((queries * keys).sum())
 
 
 def to_tensors(field: PackedField) -> tuple[Tensor, Tensor]:
-    """Ids and lengths for torch, in pinned memory where there is a GPU to copy to."""
+    """Ids and lengths as tensors, in pinned memory if there is a GPU to copy to."""
     import torch
 
     def tensor(array: NDArray[Any]) -> Tensor:

@@ -1,6 +1,6 @@
-"""`lamina prepare`: read, learn or load a tokenizer, encode, store.
+"""`lamina prepare`: read text, learn or load a tokenizer, encode, and write a store.
 
-Every source is read twice, once for the tokenizer's sample and once to be encoded, and never held in memory.
+Every source is read twice, once to sample text for the tokenizer and once to encode it, and never held in memory.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from lamina.files.progress import Progress, no_progress
 __all__ = ["PrepareOptions", "prepare", "summarise"]
 
 Readers = dict[str, Reader]
-"""By the name that a split, or one of its sets, is stored under."""
+"""Readers by the name under which a split, or one of its sets, is stored."""
 
 _REPORT_EVERY = 4096  # examples
 
 
 def prepare(options: PrepareOptions, progress: Progress = no_progress) -> Store:
-    """Make the store; where the same one is there already, return it."""
+    """Make the store, or return an existing one made from the same files with the same options."""
     readers = _make_readers(options)
     for reader in readers.values():
         reader.check()
@@ -61,7 +61,7 @@ def prepare(options: PrepareOptions, progress: Progress = no_progress) -> Store:
 
 
 def summarise(store: Store) -> dict[str, Any]:
-    """What went into a store and what did not, as plain data."""
+    """The contents of a store, and what was dropped, as plain data."""
     return {
         "store": str(store.folder),
         "vocabulary": {field: len(store.tokenizer(field)) for field in store.manifest.tokenizers},
@@ -72,7 +72,7 @@ def summarise(store: Store) -> dict[str, Any]:
 
 @dataclass
 class _Work:
-    """The two passes over the sources."""
+    """The two passes over the sources: for the tokenizers, and for encoding."""
 
     options: PrepareOptions
     readers: Readers
@@ -91,7 +91,7 @@ class _Work:
         return {name: self._learn((name,)) for name in fields}
 
     def encode(self, tokenizers: dict[str, Tokenizer], writer: StoreWriter) -> dict[str, SplitBuilder]:
-        """Write every split, and those held out of the training files."""
+        """Write every split, and those that are held out of the training files."""
         options = self.options
         keep_empty = READERS[options.format].keeps_empty
         encoder = Encoder(tokenizers, options.max_length, options.over_long, keep_empty)
@@ -124,7 +124,7 @@ class _Work:
         return Tokenizer.train(texts, self.options.tokenizer, self.options.languages)
 
     def _training_texts(self, fields: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        """The texts of each training example, held-out ones excepted."""
+        """The texts of each training example that is not held out."""
         number = 0
         for name, reader in self.readers.items():
             for example in reader.read(Notes()) if _split(name) == "train" else ():
@@ -137,7 +137,7 @@ class _Work:
 
 
 def _write_tokenizers(tokenizers: dict[str, Tokenizer], writer: StoreWriter) -> dict[str, str]:
-    """The file of each field's tokenizer: one for all where they share it."""
+    """The file of each field's tokenizer; one for all fields if they share it."""
     shared = len(set(map(id, tokenizers.values()))) == 1
     names = {name: "tokenizer.json" if shared else f"tokenizer.{name}.json" for name in tokenizers}
     for name, file in names.items():
@@ -176,7 +176,7 @@ def _describe_sources(options: PrepareOptions, readers: Readers) -> tuple[Source
 
 
 def _fingerprints(sources: tuple[SourceRecord, ...]) -> list[tuple[int, int]]:
-    """Cheap evidence that files are still what they were: size and time of change."""
+    """Size and modification time of every source file, to notice a change while it is read."""
     paths = [Path(source.path) for source in sources if os.path.isabs(source.path)]
     return [(status.st_size, status.st_mtime_ns) for status in (path.stat() for path in paths)]
 

@@ -16,7 +16,7 @@ from lamina.options import Options
 
 
 def _read_files(value: object) -> object:
-    """A list of files, where one file may stand for a list of one; or a table from set names to such lists."""
+    """A list of files, a single file, or a table from set names to lists of files."""
     if isinstance(value, Mapping):
         for name in value:
             if not re.fullmatch(r"\w[\w+.-]*", str(name)):
@@ -33,64 +33,65 @@ Field = Literal["source", "target", "text", "first", "second", "label"]
 SPLITS = ("train", "valid", "test")
 
 _SAMPLE_CHARACTERS = 20_000_000
-_PLACES = {"folder", "output", "replace"}  # where things are, not what they are: no part of the settings' hash
+_PLACES = {"folder", "output", "replace"}  # paths, which do not affect the content of the store
 
 
 class TokenizerOptions(VocabularyOptions):
-    """The tokenizer to learn, or to load."""
+    """The tokenizer to learn or load."""
 
     file: str | None = None
-    """A tokenizer file to use instead of learning one; the other options here are then its own."""
+    """A tokenizer file to use instead of learning a tokenizer; the other options are then ignored."""
     joint: bool = True
-    """One vocabulary for source and target, rather than one each."""
+    """Whether source and target share one vocabulary."""
     sample_characters: int | None = pydantic.Field(None, ge=0)
-    """How much text, evenly spread, the vocabulary is learnt from; 0 for all. Default: 20 million characters for bpe
-    and wordpiece, all for word, whose memory is its vocabulary anyway."""
+    """The number of characters, sampled evenly, that the vocabulary is learnt from; 0 for all. The default is 20
+    million for bpe and wordpiece, and all text for word."""
 
     @property
     def characters(self) -> int:
-        """The sample's bound, 0 for none."""
+        """The number of characters to sample, 0 for all."""
         if self.sample_characters is not None:
             return self.sample_characters
         return 0 if self.kind == "word" else _SAMPLE_CHARACTERS
 
 
 class PrepareOptions(Options):
-    """What to prepare, from which files, and how."""
+    """The files to prepare, and how."""
 
     output: str
-    """Folder of the store to make."""
+    """The folder of the store."""
     replace: bool = False
-    """Replace a store that is already there and was made from other files or settings."""
+    """Whether to replace an existing store that was made from other files or with other options."""
     folder: str = "."
-    """Folder that file names are relative to."""
+    """The folder that file names are relative to."""
     format: str = "parallel"
-    """parallel (line-aligned files, or the mark-up of IWSLT and WMT), tsv, jsonl, plain (running text), glue (sentence
-    pairs), wikitext, hub, or embedded (languages of Lamina's own). Every file may be gzipped (.gz)."""
+    """The format of the files: parallel (line-aligned files, or the mark-up of IWSLT and WMT), tsv, jsonl, plain
+    (running text), glue (sentence pairs), wikitext, hub, or embedded (generated text). Every file may be gzipped
+    (.gz)."""
     train: Files = ()
-    """Training files, or a table from set names to files: language pairs such as `de-en`. For `parallel` in couples:
-    source, target. For `hub`, `id:configuration` instead of files; for `embedded`, `kind:count`."""
+    """Training files, or a table from set names, such as the language pair `de-en`, to files. For `parallel`, source
+    and target files in turn; for `hub`, `id:configuration` instead of files; for `embedded`, `kind:count`."""
     valid: Files = ()
-    """Validation files, in the same way."""
+    """Validation files, given as for train."""
     test: Files = ()
-    """Test files, in the same way; several test sets are a table from their names to their files."""
+    """Test files, given as for train; several test sets are a table from their names to their files."""
     hold_out: dict[Literal["valid", "test"], int] = {}
-    """Take a split from the training files where it has no files of its own: one example in so many, chosen by the
-    hash of its last text, so that equal texts never end up on both sides."""
+    """Splits to take from the training files, each with a number n: one example in n, chosen by the hash of its last
+    text, so that equal texts are never in two splits."""
     columns: dict[Field, int | str] = {}
-    """Field to column, for tsv, jsonl and hub. Numbers count from 1 and mean that there is no header line; names are
-    those of the header, or JSON keys (`translation.de` for nested ones). Fields: source, target, text, first, second,
-    label. For tsv the default is source = 1, target = 2."""
+    """The column of each field (source, target, text, first, second, label), for tsv, jsonl and hub. Numbers count from
+    1 and mean that there is no header line; names are those of the header, or JSON keys (`translation.de` for nested
+    ones). For tsv the default is source = 1, target = 2."""
     labels: tuple[str, ...] = ()
-    """The label set, in the order of the labels' numbers."""
+    """The label set, in the order of the labels' ids."""
     unit: Unit = "line"
     """What one example of `plain` text is: a line, or a paragraph between blank lines."""
     tokenizer: TokenizerOptions = TokenizerOptions()
-    """How text becomes tokens."""
+    """The tokenizer."""
     max_length: int = pydantic.Field(0, ge=0)
-    """Longest sequence in tokens, without ends; 0 for no limit."""
+    """The largest number of tokens of a sequence, without bos and eos; 0 for no limit."""
     over_long: Literal["skip", "truncate"] = "skip"
-    """What to do with an example that has a longer one: skip it whole, or cut the sequence."""
+    """Whether an example with a longer sequence is skipped or the sequence truncated."""
 
     @field_validator("format")
     @classmethod
@@ -109,11 +110,11 @@ class PrepareOptions(Options):
         return self
 
     def settings(self) -> dict[str, Any]:
-        """What decides the content of the store, besides the content of the files."""
+        """The options that affect the content of the store."""
         return self.model_dump(mode="json", exclude=_PLACES)
 
     def sets(self, split: str) -> dict[str, tuple[str, ...]]:
-        """The files of a split by the name they are stored under: `valid`, or `valid/de-en` for each set."""
+        """The files of a split by the name under which they are stored: `valid`, or `valid/de-en` for each set."""
         files: Files = getattr(self, split)
         if isinstance(files, dict):
             return {f"{split}/{name}": chosen for name, chosen in files.items()}
@@ -121,12 +122,12 @@ class PrepareOptions(Options):
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The languages of training sets that are named like pairs: each gets a tag."""
+        """The languages of training sets that are named like pairs; each gets a tag."""
         pairs = [name.split("-") for name in self.train] if isinstance(self.train, dict) else []
         return tuple(sorted({language for pair in pairs if len(pair) == 2 for language in pair}))
 
     def split_of(self, example: Example) -> str:
-        """Whether a training example stays, or is held out."""
+        """The split of an example of the training files: `train`, or one that is held out."""
         if not self.hold_out:
             return "train"
         *_, text = (value for value in example.fields.values() if isinstance(value, str))

@@ -1,8 +1,7 @@
-"""The papers' data sets by name: where they come from, under which licence, and how each is prepared.
+"""Preparing a data set of the catalogue by name.
 
-Nothing is downloaded here. `lamina prepare NAME --folder FOLDER` looks for the files in FOLDER, unpacks archives it
-finds there, and otherwise says what to fetch. Archives stay as they were downloaded; each is unpacked into a folder of
-its own, named after it.
+Nothing is downloaded. `lamina prepare NAME --folder FOLDER` looks for the files in FOLDER, unpacks the archives there,
+and otherwise says which files to download. Archives are kept; each is unpacked into a folder with its name.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def source_options(chosen: str | Source, folder: str, output: str, **changes: An
 
 
 def chosen_options(what: str, words: Sequence[str], chosen: Mapping[str, Any]) -> PrepareOptions:
-    """The options of a TOML file or of a named set, overridden by `key=value` words and then by `chosen`."""
+    """The options of a TOML file or of a named set, overridden by `key=value` arguments and then by `chosen`."""
     if what.endswith(".toml"):
         return PrepareOptions.read({**read_values(what, words), **chosen}, where=what)
     find_source(what)
@@ -53,7 +52,7 @@ def chosen_options(what: str, words: Sequence[str], chosen: Mapping[str, Any]) -
 
 
 def describe(name: str) -> str:
-    """What the set is, where to get it and how to prepare it, for a human."""
+    """A text about the set: what it is, where to download it and how to prepare it."""
     source = find_source(name)
     lines = [f"{source.title}. Licence: {source.licence}.", source.notes]
     if not source.downloads:
@@ -71,8 +70,8 @@ def _unpack_missing(name: str, source: Source, folder: Path) -> None:
             continue
         if download.sha256 is not None and hash_file(archive) != download.sha256:
             raise UserError(
-                f"{archive}: not the file that belongs to {name} (its SHA-256 is not {download.sha256}). It was cut "
-                f"short or replaced; fetch it again from {download.url}."
+                f"{archive}: not the file of {name} (its SHA-256 is not {download.sha256}). It is incomplete or "
+                f"another version; download it again from {download.url}."
             )
         unpack(archive, target)
 
@@ -91,7 +90,7 @@ def _files(options: PrepareOptions) -> list[str]:
 
 
 def _opus_pairs(folder: Path, pairs: str) -> dict[str, Any]:
-    """Every language pair that is there; a few of the hundred have training text only."""
+    """The files of every language pair in the folder; a few pairs have training text only."""
     found: dict[str, dict[str, list[str]]] = {"train": {}, "valid": {}, "test": {}}
     for pair in sorted(path.name for path in (folder / pairs).glob("*-*") if path.is_dir()):
         for split, part in (("train", "train"), ("valid", "dev"), ("test", "test")):

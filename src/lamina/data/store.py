@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, model_validator
 
-from lamina.data.packed import stretches
+from lamina.data.packed import index_ranges
 from lamina.data.tokenizer import Tokenizer
 from lamina.errors import UserError, unknown
 from lamina.files.hashes import FileRecord, hash_file, hash_json
@@ -32,11 +32,11 @@ from lamina.options import Options
 MANIFEST = "manifest.json"
 
 _FORMAT, _VERSION = "lamina-store", 1
-_WAY_OUT = "Run lamina prepare again, with --replace if the folder is in the way."
+_REMEDY = "Run lamina prepare again, with --replace if the folder exists."
 
 
 def _inside(name: str) -> str:
-    """A relative path that stays inside the store, whoever wrote the manifest."""
+    """A relative path inside the store; a manifest may come from anywhere."""
     if not re.fullmatch(r"[\w+.-]+(/[\w+.-]+)*", name) or ".." in name.split("/"):
         raise ValueError("not a name inside the store")
     return name
@@ -46,7 +46,7 @@ Name = Annotated[str, AfterValidator(_inside)]
 
 
 class SourceRecord(Options):
-    """One file, or one set on the hub, that went into the store. A hub set has its commit in place of a hash."""
+    """A source file of the store, or a set on the hub, which has its commit in place of a hash."""
 
     split: str
     path: str
@@ -61,13 +61,13 @@ class FieldRecord(Options):
     tokens: int
     longest: int
     words: int
-    """Words between white space in the text of the kept examples, before any truncation; 0 for labels."""
+    """The number of words between white space in the kept examples, before truncation; 0 for labels."""
     characters: int
     truncated: int
 
 
 class SplitRecord(Options):
-    """One split: its size, its fields, and what was left out on the way."""
+    """One split: its size, its fields, and the numbers of dropped and repaired examples."""
 
     examples: int
     fields: dict[Name, FieldRecord]
@@ -76,7 +76,7 @@ class SplitRecord(Options):
 
 
 class Manifest(Options):
-    """Everything a store says about itself."""
+    """The contents of manifest.json."""
 
     settings: dict[str, Any]
     sources: tuple[SourceRecord, ...]
@@ -94,28 +94,28 @@ class Manifest(Options):
         return self
 
     def dump(self) -> bytes:
-        """The sealed JSON file."""
+        """The JSON file, with its own hash."""
         body = self.model_dump(mode="json")
         sealed = {"format": _FORMAT, "version": _VERSION, "sha256": hash_json(body), "manifest": body}
         return (json.dumps(sealed, ensure_ascii=False, indent=1) + "\n").encode()
 
     @classmethod
     def load(cls, folder: Path) -> Manifest:
-        """Read the manifest of a finished, unchanged store of this version, or say what is wrong with it."""
+        """Read the manifest of a store; one that is damaged, changed or of another version raises a `UserError`."""
         try:
             sealed = json.loads((folder / MANIFEST).read_bytes())
             described = (sealed["format"], sealed["version"])
         except OSError as error:
-            raise UserError(f"{folder}: {MANIFEST} cannot be read ({error.strerror}). {_WAY_OUT}") from None
+            raise UserError(f"{folder}: {MANIFEST} cannot be read ({error.strerror}). {_REMEDY}") from None
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise UserError(f"{folder / MANIFEST}: damaged, or not the manifest of a store. {_WAY_OUT}") from None
+            raise UserError(f"{folder / MANIFEST}: damaged, or not the manifest of a store. {_REMEDY}") from None
         if described != (_FORMAT, _VERSION):
             raise UserError(
                 f"{folder}: made by another version of Lamina (found {described[0]} {described[1]}, this one reads "
-                f"{_FORMAT} {_VERSION}). {_WAY_OUT}"
+                f"{_FORMAT} {_VERSION}). {_REMEDY}"
             )
         if sealed.get("sha256") != hash_json(sealed.get("manifest")):
-            raise UserError(f"{folder / MANIFEST}: was changed after it was written. {_WAY_OUT}")
+            raise UserError(f"{folder / MANIFEST}: was changed after it was written. {_REMEDY}")
         return cls.read(sealed["manifest"], str(folder / MANIFEST))
 
 
@@ -139,24 +139,24 @@ class Split:
         return self.record.examples
 
     def lengths(self, field: str) -> np.ndarray:
-        """The length of every sequence, int64."""
+        """The length of every sequence."""
         return np.diff(self._arrays(field)[1])
 
     def tokens(self, field: str, index: int) -> np.ndarray:
-        """One sequence: a view, nothing is copied."""
+        """One sequence, as a view of the memory-mapped array."""
         tokens, offsets = self._arrays(field)
         index = range(len(self))[index]
         return tokens[offsets[index] : offsets[index + 1]]
 
     def gather(self, field: str, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The sequences at `indices`, one after the other as int64, and their lengths."""
+        """The sequences at `indices`, concatenated as int64, and their lengths."""
         tokens, offsets = self._arrays(field)
         indices = np.asarray(indices, np.int64)
         if indices.size and not 0 <= indices.min() <= indices.max() < len(self):
             raise IndexError(f"{self.name} has {len(self)} examples; asked for {indices.min()} … {indices.max()}")
         starts = offsets[indices]
         lengths = offsets[indices + 1] - starts
-        return tokens[stretches(starts, lengths)].astype(np.int64), lengths
+        return tokens[index_ranges(starts, lengths)].astype(np.int64), lengths
 
     def _arrays(self, field: str) -> tuple[np.ndarray, np.ndarray]:
         if field not in self._open:
@@ -183,7 +183,7 @@ class Split:
 
 
 class Store:
-    """An opened store; `store["train"]` is a split."""
+    """An open store; `store["train"]` is a split."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
@@ -192,7 +192,7 @@ class Store:
 
     @classmethod
     def open(cls, path: str | Path) -> Store:
-        """Open a finished store; half-written, changed and foreign ones are refused. Reads no array."""
+        """Open a finished store without reading its arrays; an unfinished or changed one raises a `UserError`."""
         folder = Path(path)
         if not (folder / MANIFEST).is_file():
             raise _not_finished(folder)
@@ -200,7 +200,7 @@ class Store:
         for name, record in store.manifest.files.items():
             file = folder / name
             if not file.is_file() or file.stat().st_size != record.bytes:
-                raise UserError(f"{file}: missing or of another size than it was; run lamina prepare again.")
+                raise UserError(f"{file}: missing or changed in size; run lamina prepare again.")
         return store
 
     @property
@@ -213,16 +213,16 @@ class Store:
         return self._splits[name]
 
     def sets(self, split: str) -> tuple[str, ...]:
-        """The names under which `split` is stored: itself, or `split/set` for each of its sets."""
+        """The names under which `split` is stored: `split` itself, or `split/set` for each of its sets."""
         return tuple(name for name in self._splits if name == split or name.startswith(f"{split}/"))
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of the labels, in the order of their numbers."""
+        """The names of the labels, in the order of their ids."""
         return self.manifest.labels
 
     def tokenizer(self, field: str | None = None) -> Tokenizer:
-        """The tokenizer of a field; where all fields share one, `field` may be left out."""
+        """The tokenizer of a field, which may be omitted if all fields share one."""
         files = self.manifest.tokenizers
         if field is None:
             if len(set(files.values())) != 1:
@@ -244,12 +244,12 @@ class Store:
         return loaded
 
     def dropped(self) -> dict[str, Any]:
-        """The line numbers that were left out: by split, reason and file."""
+        """The line numbers of dropped examples, by split, reason and file."""
         content: dict[str, Any] = json.loads((self.folder / DROPPED).read_bytes())
         return content
 
     def verify(self) -> list[str]:
-        """One sentence for everything that changed: files of the store, and sources that are still there to look at."""
+        """A message for every file of the store, and every source file that still exists, whose content has changed."""
         problems = []
         for name, record in self.manifest.files.items():
             if hash_file(self.folder / name) != record.sha256:
@@ -270,26 +270,26 @@ def offset_path(folder: Path, split: str, field: str) -> Path:
 
 
 def partial_path(folder: Path) -> Path:
-    """Where a store is written before it takes its name."""
+    """The folder that a store is written to before it is renamed."""
     return folder.with_name(f".{folder.name}.lamina-partial")
 
 
 def _map_array(path: Path) -> np.ndarray:
     try:
-        # A plain view: slicing numpy's memmap class costs several times as much.
+        # A plain array: slicing numpy's memmap class takes several times as long.
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
     except (OSError, ValueError, EOFError) as error:
-        raise UserError(f"{path}: not a sound array ({error}); run lamina prepare again.") from None
+        raise UserError(f"{path}: not a valid array ({error}); run lamina prepare again.") from None
     return array
 
 
 def _not_finished(folder: Path) -> UserError:
     if partial_path(folder).exists():
         return UserError(
-            f"{folder}: only half written, since lamina prepare was interrupted or still runs; run it again."
+            f"{folder}: unfinished, because lamina prepare was interrupted or is still running; run it again."
         )
     if folder.exists():
         return UserError(
-            f"{folder}: no {MANIFEST}, so not a store or only half of one; delete it and run lamina prepare."
+            f"{folder}: no {MANIFEST}, so not a store or an unfinished one; delete it and run lamina prepare."
         )
     return UserError(f"{folder}: no such store; make it with lamina prepare.")

@@ -1,7 +1,7 @@
-"""Writing a store: streamed to a hidden neighbour folder, which takes the store's name when everything is on disk.
+"""Writing a store: into a hidden folder beside it, which is renamed when everything is on disk.
 
-One process writes at a time: it holds a lock on the hidden folder. A killed process leaves that folder behind,
-unlocked; the next one empties it. Any failure to write removes it and changes nothing else.
+Only one process writes at a time: it holds a lock on the hidden folder. A killed process leaves that folder behind,
+unlocked, and the next process empties it. If writing fails, the hidden folder is removed and nothing else changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lamina.files.hashes import FileRecord, hash_file
 
 
 class ArrayWriter:
-    """A one-dimensional .npy file that grows at its end."""
+    """A one-dimensional .npy file to which values are appended."""
 
     def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ class ArrayWriter:
         self.length += len(values)
 
     def close(self) -> None:
-        """Enter the final length; numpy leaves room for it in the header."""
+        """Write the final length into the header, where numpy leaves space for it, and close the file."""
         start = self._handle.tell() - self.length * self.dtype.itemsize
         self._handle.seek(0)
         self._write_header()
@@ -48,7 +48,7 @@ class ArrayWriter:
         self._handle.close()
 
     def abandon(self) -> None:
-        """Close without a care for the content: on a full disk even closing fails."""
+        """Close without writing; on a full disk even that may fail."""
         with suppress(OSError):
             self._handle.close()
 
@@ -58,7 +58,7 @@ class ArrayWriter:
 
 
 class FieldWriter:
-    """The two arrays of one field, and its sums."""
+    """Writes the two arrays of one field and counts its tokens, words and characters."""
 
     def __init__(self, folder: Path, split: str, field: str, dtype: np.dtype[Any]) -> None:
         self._tokens = ArrayWriter(token_path(folder, split, field), dtype)
@@ -90,14 +90,14 @@ class FieldWriter:
 
 
 class SplitWriter:
-    """The fields of one split, growing together."""
+    """Writes the fields of one split."""
 
     def __init__(self, folder: Path, name: str, dtypes: Mapping[str, np.dtype[Any]]) -> None:
         self.fields = {field: FieldWriter(folder, name, field, dtype) for field, dtype in dtypes.items()}
         self.examples = 0
 
     def append(self, sequences: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
-        """Append examples: for every field the flat tokens and the lengths."""
+        """Append examples, given as concatenated tokens and lengths for every field."""
         counts = {len(lengths) for _, lengths in sequences.values()}
         assert len(counts) == 1
         assert sequences.keys() == self.fields.keys()
@@ -115,7 +115,7 @@ class SplitWriter:
 
 
 class StoreWriter:
-    """A store in the making; a context that leaves a finished store or nothing."""
+    """Writes a store; a context manager that leaves either a finished store or nothing."""
 
     def __init__(self, folder: str | Path, replace: bool = False) -> None:
         self._target = Path(os.path.abspath(folder))
@@ -147,18 +147,19 @@ class StoreWriter:
             raise self._explain(error) from error
 
     def split(self, name: str, dtypes: Mapping[str, np.dtype[Any]]) -> SplitWriter:
+        """The writer of a new split."""
         self._splits.append(SplitWriter(self.folder, name, dtypes))
         return self._splits[-1]
 
     def write(self, name: str, content: bytes) -> None:
-        """A small file beside the arrays."""
+        """Write a small file beside the arrays."""
         with (self.folder / name).open("wb") as handle:
             handle.write(content)
             handle.flush()
             os.fsync(handle.fileno())
 
     def finish(self, **about: Any) -> Store:
-        """Hash every file, write the manifest with `about` (its other parts), and give the store its name."""
+        """Hash every file, write the manifest with the other values of `about`, and rename the folder."""
         files = sorted(path for path in self.folder.rglob("*") if path.is_file())
         records = {
             path.relative_to(self.folder).as_posix(): FileRecord(bytes=path.stat().st_size, sha256=hash_file(path))
@@ -179,7 +180,7 @@ class StoreWriter:
         shutil.rmtree(self._old, ignore_errors=True)
 
     def _recover(self) -> None:
-        """Undo what a process killed inside `_publish` left: the old store without its name, or beside the new one."""
+        """Undo what a process left that was killed inside `_publish`: the old store, renamed or beside the new one."""
         if self._old.exists() and not self._target.exists():
             self._old.rename(self._target)
         shutil.rmtree(self._old, ignore_errors=True)
@@ -199,11 +200,14 @@ class StoreWriter:
             raise UserError(f"{self._target}: exists and is not a finished store; delete it or choose another output.")
         if not self._replace:
             raise UserError(
-                f"{self._target}: there is a store already; choose another output, or replace it (--replace)."
+                f"{self._target}: a store exists already; choose another output, or replace it (--replace)."
             )
 
     def _claim(self) -> None:
-        """Lock the hidden folder and empty it of what a killed process left."""
+        """Lock the hidden folder and remove the files that a killed process left.
+
+        The lock is on the folder itself, so that no lock file is left in or beside the finished store.
+        """
         import fcntl
 
         self.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -215,7 +219,7 @@ class StoreWriter:
             except BlockingIOError:
                 os.close(self._lock)
                 raise UserError(f"{self._target}: another lamina prepare is writing this store; wait for it.") from None
-            # Between our open and our lock its previous owner may have finished and renamed the folder away.
+            # Between opening and locking, the previous owner may have finished and renamed the folder.
             if self.folder.exists() and os.path.samestat(os.fstat(self._lock), os.stat(self.folder)):
                 break
             os.close(self._lock)

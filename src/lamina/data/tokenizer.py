@@ -1,15 +1,14 @@
-"""Text to numbers and back, on top of the `tokenizers` library.
+"""The tokenizer: text to token ids and back, based on the `tokenizers` library.
 
-Three kinds:
+There are three kinds:
 
-- `bpe`: byte-level byte-pair encoding. Nothing is unknown and every string comes back exactly.
-- `wordpiece`: BERT's pieces, over bytes instead of characters, so that nothing is unknown here either. Comes back
-  as BERT's do: normalised, one space between words.
-- `word`: words between white space, for WikiText. The only kind with unknown words: they become `<unk>`, and so does
-  the word `<unk>` that WikiText itself writes.
+- `bpe`: byte-level byte-pair encoding. There are no unknown words, and decoding restores every string exactly. -
+`wordpiece`: BERT's WordPiece, over bytes instead of characters, so that there are no unknown words. Decoding gives
+normalised text with one space between words, as BERT's does. - `word`: words between white space, for WikiText. This
+kind has unknown words: they become `<unk>`, and so does the word `<unk>` that WikiText itself contains.
 
-Special tokens (padding, ends, mask, language tags) are not part of the trained vocabulary: their numbers come first
-and text is numbered after them. Text that spells `<eos>` or `<2de>` is therefore ordinary text, always.
+Special tokens (padding, bos, eos, mask, language tags) are not part of the trained vocabulary: their ids come first,
+and the ids of text after them. Text that contains `<eos>` or `<2de>` is therefore always ordinary text.
 """
 
 from __future__ import annotations
@@ -53,35 +52,35 @@ class Tokenizer:
         self._merges = tuple(merges)
         self._pipeline = build_pipeline(kind, lower_case, self._vocabulary, self._merges)
         first = len(SPECIALS) + len(self.languages)
-        # `word` keeps its unknown word at its own number 0; outside, that is the special token.
+        # The vocabulary of `word` has its unknown word at index 0, which maps to the special token.
         inside = [UNK] if kind == "word" else []
         numbers = range(first, first + len(self._vocabulary) - len(inside))
         self._numbers = np.fromiter(chain(inside, numbers), np.int64, len(self._vocabulary))
 
     @classmethod
     def train(cls, texts: Iterable[str], options: VocabularyOptions, languages: Sequence[str] = ()) -> Tokenizer:
-        """Learn a vocabulary; the same texts in the same order give the same one, on any number of threads."""
+        """Learn a vocabulary; the same texts in the same order give the same result, on any number of threads."""
         specials = len(SPECIALS) + len(languages)
         vocabulary, merges = learn(texts, options, specials)
         return cls(options.kind, vocabulary, merges, options.lower_case, languages)
 
     def __len__(self) -> int:
-        """The size of the vocabulary, special tokens included: the rows of an embedding."""
+        """The size of the vocabulary, special tokens included."""
         return int(self._numbers[-1]) + 1
 
     @property
     def specials(self) -> tuple[str, ...]:
-        """The names of the special tokens, which are the numbers 0, 1, 2 …: padding, ends, mask, language tags."""
+        """The names of the special tokens, whose ids are 0, 1, 2, …: padding, bos, eos, mask, language tags."""
         return (*SPECIALS, *(f"<2{language}>" for language in self.languages))
 
     def tag(self, language: str) -> int:
-        """The number of the tag that asks for `language`, `<2de>`."""
+        """The id of the tag `<2de>` for the target language `de`."""
         if language not in self.languages:
             raise unknown("language", language, self.languages)
         return len(SPECIALS) + self.languages.index(language)
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of one text, without ends."""
+        """The tokens of one text, without bos and eos."""
         return cast(list[int], self.encode_batch([text])[0].tolist())
 
     def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -90,14 +89,14 @@ class Tokenizer:
         return np.split(flat, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """All tokens in one array, and how many each text has; on all cores."""
+        """The tokens of all texts in one array, and the length of each; runs on all cores."""
         encoded = [item.ids for item in self._pipeline.encode_batch_fast(list(texts), add_special_tokens=False)]
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         inside = np.fromiter(chain.from_iterable(encoded), np.int64, int(lengths.sum()))
         return self._numbers[inside], lengths
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """The text of the tokens; special tokens and tags are left out, except the unknown word."""
+        """The text of the tokens; special tokens and tags are omitted, except the unknown word."""
         return self.decode_batch([tokens])[0]
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
@@ -106,7 +105,7 @@ class Tokenizer:
         return self._pipeline.decode_batch(inside, skip_special_tokens=False)
 
     def name(self, token: int) -> str:
-        """A token as a human would see it in a table: `<eos>`, `<2de>` or its text."""
+        """A token as it is shown to people: `<eos>`, `<2de>` or its text."""
         if not 0 <= token < len(self):
             raise UserError(f"token {token} is not in a vocabulary of {len(self)}.")
         return self.specials[token] if token < len(self.specials) else self.decode([token])
@@ -117,7 +116,7 @@ class Tokenizer:
 
     @cached_property
     def json(self) -> str:
-        """Everything there is to know about this tokenizer; equal tokenizers have equal JSON."""
+        """The tokenizer as JSON; equal tokenizers have equal JSON."""
         content = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -131,16 +130,16 @@ class Tokenizer:
 
     @cached_property
     def sha256(self) -> str:
-        """The hash of `json`, which is also that of the saved file."""
+        """The hash of `json`, which is also the hash of the saved file."""
         return hashlib.sha256(self.json.encode()).hexdigest()
 
     def save(self, path: str | Path) -> None:
-        """Write the JSON file, whole or not at all."""
+        """Write the JSON file atomically."""
         write_file(path, self.json.encode())
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
-        """Read what `save` wrote; the pipeline is rebuilt by our code, so a stranger's file holds data only."""
+        """Read what `save` wrote. The file contains data only: the pipeline is rebuilt by this module."""
         try:
             content = json.loads(Path(path).read_text("utf-8"))
             described = (content["format"], content["version"])
@@ -158,10 +157,10 @@ def _read_content(
 ) -> tuple[Kind, list[str], list[tuple[str, str]], bool, list[str]]:
     stored = _Stored.read({key: content[key] for key in content if key not in ("format", "version")}, str(path))
     if len(set(stored.vocabulary)) != len(stored.vocabulary) or not stored.vocabulary:
-        raise UserError(f"{path}: the vocabulary is empty or names a token twice; the file is damaged.")
+        raise UserError(f"{path}: the vocabulary is empty or has a token twice; the file is damaged.")
     known = set(stored.vocabulary)
     if any(not {left, right, left + right} <= known for left, right in stored.merges):
-        raise UserError(f"{path}: a merge joins what is not in the vocabulary; the file is damaged.")
+        raise UserError(f"{path}: a merge uses a token that is not in the vocabulary; the file is damaged.")
     return stored.kind, list(stored.vocabulary), list(stored.merges), stored.lower_case, list(stored.languages)
 
 

@@ -1,6 +1,6 @@
-"""Learning a vocabulary, and the pipeline of the `tokenizers` library that applies one.
+"""Learning a vocabulary, and the pipeline of the `tokenizers` library that applies it.
 
-The pipelines know no special tokens; see `lamina.data.tokenizer` for why.
+The pipelines have no special tokens; `lamina.data.tokenizer` explains why.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ Texts = tuple[str, ...]  # those of one example
 
 UNKNOWN_WORD = "<unk>"
 
-_CONTINUES = "##"  # marks a WordPiece that is not the first of its word
-_LONGEST_WORD = 50  # characters; WordPiece searches in cubic time, so longer words are cut before it
+_CONTINUES = "##"  # marks a token that is not the first of its word
+_LONGEST_WORD = 50  # characters; WordPiece takes cubic time, so longer words are split before
 _MOST_BYTES = 4  # per character
 _EVERY_WORD = 2**31 - 1
 
 
 class VocabularyOptions(Options):
-    """How a vocabulary is learnt."""
+    """The vocabulary to learn."""
 
     kind: Kind = "bpe"
-    """bpe (byte-level, exact round trip), wordpiece (BERT) or word (WikiText)."""
+    """The kind of tokenizer: bpe (byte-level, exact round trip), wordpiece (BERT) or word (WikiText)."""
     size: int = Field(10_000, ge=0)
-    """Size of the vocabulary, special tokens and language tags included. For `word`, 0 keeps every word."""
+    """The size of the vocabulary, special tokens and language tags included. For `word`, 0 keeps every word."""
     lower_case: bool = False
-    """Lower-case all text before splitting it. With `wordpiece` accents go too, as in uncased BERT."""
+    """Whether all text is lower-cased; `wordpiece` then also removes accents, as uncased BERT does."""
     min_frequency: int = Field(1, ge=1)
-    """Rarer pairs (bpe, wordpiece) or words (word) do not enter the vocabulary."""
+    """The smallest number of occurrences of a pair (bpe, wordpiece) or a word (word) in the vocabulary."""
 
 
 def learn(texts: Iterable[str], options: VocabularyOptions, specials: int) -> tuple[list[str], Merges]:
-    """The vocabulary in order, and for `bpe` the merges in order; `specials` numbers of the size are taken."""
+    """The vocabulary in order, and for `bpe` the merges in order; `specials` of the size are for special tokens."""
     room = options.size - specials
     needed = {"bpe": 256, "wordpiece": 512, "word": 1}[options.kind]  # each byte; each byte, first and later
     if room < needed and not (options.kind == "word" and options.size == 0):
@@ -60,7 +60,7 @@ def learn(texts: Iterable[str], options: VocabularyOptions, specials: int) -> tu
 
 
 def _train(texts: Iterable[str], options: VocabularyOptions, room: int) -> dict[str, Any]:
-    """The trained model as the library describes it in JSON."""
+    """The trained model, as the library's JSON."""
     from tokenizers import models, pre_tokenizers, trainers
 
     pipeline = _without_model(options.kind, options.lower_case)
@@ -72,8 +72,8 @@ def _train(texts: Iterable[str], options: VocabularyOptions, room: int) -> dict[
         trainer = trainers.BpeTrainer(vocab_size=room, initial_alphabet=alphabet, **settings)
     elif options.kind == "wordpiece":
         pipeline.model = models.WordPiece({})
-        # Entered first as "special", every byte inside a word is known, and its number does not depend on which
-        # thread met it first.
+        # As special tokens, which come first, all bytes inside words are in the vocabulary, and their ids do not depend
+        # on the order in which threads see them.
         inner = [_CONTINUES + letter for letter in alphabet]
         trainer = trainers.WordPieceTrainer(
             vocab_size=room, initial_alphabet=alphabet, special_tokens=inner, **settings
@@ -88,7 +88,7 @@ def _train(texts: Iterable[str], options: VocabularyOptions, room: int) -> dict[
 def build_pipeline(
     kind: Kind, lower_case: bool, vocabulary: Sequence[str], merges: Sequence[tuple[str, str]]
 ) -> Tokenizer:
-    """The pipeline that applies a vocabulary; a token's number is its place."""
+    """The pipeline that applies a vocabulary; the id of a token is its position."""
     from tokenizers import models
 
     numbers = {token: place for place, token in enumerate(vocabulary)}
@@ -103,7 +103,7 @@ def build_pipeline(
 
 
 def _without_model(kind: Kind, lower_case: bool) -> Tokenizer:
-    """Normalisation, splitting and their way back, around an empty model."""
+    """A pipeline with normalisation, splitting and decoding, and an empty model."""
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
     pipeline = Tokenizer(models.WordLevel({}, UNKNOWN_WORD))
@@ -118,7 +118,7 @@ def _without_model(kind: Kind, lower_case: bool) -> Tokenizer:
         pipeline.pre_tokenizer = pre_tokenizers.Sequence(
             [*words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
         )
-        # Ġ is the space among the letters that stand for bytes: one before each word, and the first taken away.
+        # Ġ is the byte-level letter for a space: one is put before each word, and the first is removed.
         starts = decoders.Replace(Regex(f"^(?!{_CONTINUES})"), "Ġ")
         continues = decoders.Replace(Regex(f"^{_CONTINUES}"), "")
         pipeline.decoder = decoders.Sequence([starts, continues, decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
@@ -130,11 +130,11 @@ def _without_model(kind: Kind, lower_case: bool) -> Tokenizer:
 
 
 def sample_evenly(stream: Iterable[Texts], characters: int) -> Iterator[str]:
-    """At most about `characters` of text: every example, or every 2nd, 4th, 8th … one, the texts of each kept together.
+    """About `characters` of text at most, evenly spaced over a stream of unknown length: every n-th example.
 
-    Whenever too much has been kept, every second example is let go and the step doubles. Between half of the bound
-    and the bound is kept of a long stream. Whole examples are kept, since with an even step over single texts the
-    sample of a parallel corpus would hold one language only.
+    Whenever the sample is too large, every second example is dropped and n is doubled, so that a long stream gives
+    between half the bound and the bound. Whole examples are sampled: single texts of a parallel corpus at an even
+    distance would all be of one language.
     """
     kept: list[Texts] = []
     size, step = 0, 1

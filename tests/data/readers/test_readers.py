@@ -252,7 +252,7 @@ def test_hub_sets_are_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert FakeHub.asked == ("org/set", "de-en", "validation", True)
     assert notes.dropped_lines() == {"empty": {"org/set:de-en:validation": [2]}}
     assert reader.revisions() == {"org/set:de-en:validation": "commit of org/set"}  # type: ignore[attr-defined]
-    with pytest.raises(UserError, match="the hub did not give it .*no network"):
+    with pytest.raises(UserError, match="cannot be read from the hub .*no network"):
         list(make_reader("hub", ("absent",), "train", columns).read(Notes()))
     with pytest.raises(UserError, match="write id, id:configuration or id:configuration:split"):
         make_reader("hub", ("a:b:c:d",), "train", columns)

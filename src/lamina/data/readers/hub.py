@@ -87,7 +87,7 @@ def _refusals_explained(chosen: HubSet) -> Iterator[None]:
         yield
     except Exception as error:  # the libraries raise dozens of kinds for "not there", "not allowed" and "no network"
         raise UserError(
-            f"{chosen}: the hub did not give it ({type(error).__name__}: {error}). Check the name and the network, or "
+            f"{chosen}: cannot be read from the hub ({type(error).__name__}: {error}). Check name and network, or "
             f"download the files yourself and prepare them with format = 'jsonl' or 'tsv'."
         ) from error
 
