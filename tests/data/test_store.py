@@ -179,7 +179,7 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
     sealed = json.loads((folder / MANIFEST).read_bytes())
     change(sealed)
     sealed["sha256"] = hash_json(sealed["manifest"])
-    (folder / MANIFEST).write_text(json.dumps(sealed))
+    (folder / MANIFEST).write_text(json.dumps(sealed, indent=1, ensure_ascii=False) + "\n")
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_settings_are_sealed(tmp_path: Path) -> None:
     before = small(folder).manifest.settings
     content = (folder / MANIFEST).read_text()
     (folder / MANIFEST).write_text(content.replace('"max_length": 5', '"max_length": 6'))
-    with pytest.raises(UserError, match="was changed after it was written"):
+    with pytest.raises(UserError, match="has changed since it was written"):
         Store.open(folder)
     (folder / MANIFEST).write_text(content)
     rewrite(folder, lambda sealed: sealed["manifest"]["settings"].update(max_length=6))

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from lamina.errors import UserError
+from lamina.files.hashes import ManifestFormat
 from lamina.run_folder.seal import DamagedCheckpoint
 from lamina.training.checkpoint.snapshot import Snapshot, load_weights
 from lamina.training.checkpoint.storage import (
@@ -245,7 +246,7 @@ def test_another_optimiser_is_refused(tmp_path: Path) -> None:
 
 
 def test_another_version_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lamina.run_folder.seal._VERSION", 2)
+    monkeypatch.setattr("lamina.run_folder.seal.FORMAT", ManifestFormat("lamina-checkpoint", 2))
     path = save(tmp_path, snapshot())
     monkeypatch.undo()
     with pytest.raises(UserError, match="another version of Lamina.*lamina-checkpoint 2") as caught:

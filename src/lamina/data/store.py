@@ -26,12 +26,12 @@ from pydantic import AfterValidator, model_validator
 from lamina.data.packed import index_ranges
 from lamina.data.tokenizer import Tokenizer
 from lamina.errors import UserError, unknown
-from lamina.files.hashes import FileRecord, hash_file, hash_json
+from lamina.files.hashes import FileRecord, ManifestFormat, hash_file
 from lamina.options import Options
 
 MANIFEST = "manifest.json"
 
-_FORMAT, _VERSION = "lamina-store", 1
+FORMAT = ManifestFormat("lamina-store", 1, section="manifest")
 _REMEDY = "Run lamina prepare again, with --replace if the folder exists."
 
 
@@ -95,28 +95,15 @@ class Manifest(Options):
 
     def dump(self) -> bytes:
         """The JSON file, with its own hash."""
-        body = self.model_dump(mode="json")
-        sealed = {"format": _FORMAT, "version": _VERSION, "sha256": hash_json(body), "manifest": body}
-        return (json.dumps(sealed, ensure_ascii=False, indent=1) + "\n").encode()
+        return FORMAT.dump(self.model_dump(mode="json"))
 
     @classmethod
     def load(cls, folder: Path) -> Manifest:
         """Read the manifest of a store; one that is damaged, changed or of another version raises a `UserError`."""
         try:
-            sealed = json.loads((folder / MANIFEST).read_bytes())
-            described = (sealed["format"], sealed["version"])
-        except OSError as error:
-            raise UserError(f"{folder}: {MANIFEST} cannot be read ({error.strerror}). {_REMEDY}") from None
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise UserError(f"{folder / MANIFEST}: damaged, or not the manifest of a store. {_REMEDY}") from None
-        if described != (_FORMAT, _VERSION):
-            raise UserError(
-                f"{folder}: made by another version of Lamina (found {described[0]} {described[1]}, this one reads "
-                f"{_FORMAT} {_VERSION}). {_REMEDY}"
-            )
-        if sealed.get("sha256") != hash_json(sealed.get("manifest")):
-            raise UserError(f"{folder / MANIFEST}: was changed after it was written. {_REMEDY}")
-        return cls.read(sealed["manifest"], str(folder / MANIFEST))
+            return cls.read(FORMAT.load(folder / MANIFEST), str(folder / MANIFEST))
+        except UserError as error:
+            raise UserError(f"{error} {_REMEDY}") from None
 
 
 DROPPED = "dropped.json"

@@ -20,7 +20,7 @@ from numpy.lib import format as npy
 from lamina.data.store import MANIFEST, FieldRecord, Manifest, SplitRecord, Store, offset_path, partial_path, token_path
 from lamina.errors import UserError
 from lamina.files.atomic import sync_folder
-from lamina.files.hashes import FileRecord, hash_file
+from lamina.files.hashes import FileRecord
 
 
 class ArrayWriter:
@@ -161,10 +161,7 @@ class StoreWriter:
     def finish(self, **about: Any) -> Store:
         """Hash every file, write the manifest with the other values of `about`, and rename the folder."""
         files = sorted(path for path in self.folder.rglob("*") if path.is_file())
-        records = {
-            path.relative_to(self.folder).as_posix(): FileRecord(bytes=path.stat().st_size, sha256=hash_file(path))
-            for path in files
-        }
+        records = {path.relative_to(self.folder).as_posix(): FileRecord.of(path) for path in files}
         self.write(MANIFEST, Manifest(files=records, **about).dump())
         for folder in (*(path for path in self.folder.rglob("*") if path.is_dir()), self.folder):
             sync_folder(folder)

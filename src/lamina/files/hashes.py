@@ -1,10 +1,12 @@
-"""SHA-256 hashes of files and of JSON values."""
+"""SHA-256 hashes of files and of JSON values, and manifests: JSON files sealed with their own hash."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from lamina.errors import UserError
 from lamina.options import Options
@@ -15,6 +17,11 @@ class FileRecord(Options):
 
     bytes: int
     sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> FileRecord:
+        """The record of a file as it is now."""
+        return cls(sha256=hash_file(path), bytes=path.stat().st_size)
 
 
 def hash_json(value: object) -> str:
@@ -29,3 +36,54 @@ def hash_file(path: Path) -> str:
             return hashlib.file_digest(handle, "sha256").hexdigest()
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
+class Damaged(UserError):
+    """A file is missing, or not as it was written."""
+
+
+@dataclass(frozen=True)
+class ManifestFormat:
+    """A JSON file of a format and version that holds its own hash: a change to it is noticed.
+
+    {"format": "lamina-store", "version": 1, "sha256": "…", "manifest": {…}}          section = "manifest"
+    {"format": "lamina-checkpoint", "version": 1, "files": {…}, "sha256": "…"}        section = None
+    """
+
+    name: str
+    version: int
+    section: str | None = None
+    """The key of the body, which alone is hashed; without one, the body stands beside format and version and is hashed
+    with them."""
+
+    def dump(self, body: dict[str, Any]) -> bytes:
+        """The sealed file."""
+        header = {"format": self.name, "version": self.version}
+        if self.section is None:
+            sealed = header | body
+            sealed |= {"sha256": hash_json(sealed)}
+        else:
+            sealed = header | {"sha256": hash_json(body), self.section: body}
+        return (json.dumps(sealed, ensure_ascii=False, indent=1) + "\n").encode()
+
+    def load(self, path: Path) -> dict[str, Any]:
+        """The body of an unchanged file of this version, or `Damaged`; of another version a `UserError` says which."""
+        try:
+            content = path.read_bytes()
+            sealed = json.loads(content)
+            found = replace(self, name=sealed["format"], version=sealed["version"])
+            header = ("format", "version", "sha256")
+            body = sealed[self.section] if self.section else {key: sealed[key] for key in sealed if key not in header}
+            whole = found.dump(body) == content
+        except OSError as error:
+            raise Damaged(f"{path}: cannot be read ({error.strerror}).") from None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            whole = False
+        if not whole:
+            raise Damaged(f"{path}: damaged, its content has changed since it was written.")
+        if found != self:
+            raise UserError(
+                f"{path}: made by another version of Lamina (found {found.name} {found.version}, this one reads "
+                f"{self.name} {self.version})."
+            )
+        return dict(body)

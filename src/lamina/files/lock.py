@@ -7,7 +7,12 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from lamina.errors import UserError
+
+_held: set[FileLock] = set()
+"""Keeps locks that were acquired: one that nothing refers to would be released."""
 
 
 class Lock:
@@ -15,34 +20,36 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._descriptor: int | None = None
+        # Without fallback: a lock that outlives a killed process would be worse than none.
+        self._lock = FileLock(
+            path, thread_local=False, preserve_lock_file=True, fallback_to_soft=False, on_acquired=_write_holder
+        )
 
     @property
     def held(self) -> bool:
-        return self._descriptor is not None
+        return self._lock.is_locked
 
     def acquire(self) -> None:
         """Take the lock, or say who has it."""
-        import fcntl  # not on every system
-
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 1000, 0).decode(errors="replace").strip() or "another process"
-            os.close(descriptor)
+            self._lock.acquire(blocking=False)
+        except Timeout:
+            holder = "another process"
+            with suppress(OSError):
+                holder = self.path.read_text("utf-8", errors="replace").strip() or holder
             raise UserError(
                 f"{self.path.parent}: {holder} is writing in this folder; wait for it, end it, or choose another one."
             ) from None
         except OSError as error:
-            os.close(descriptor)
             raise UserError(f"{self.path}: this file system cannot lock files ({error.strerror}).") from error
-        with suppress(OSError):  # a full disk: the lock holds without a name in it
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
-        self._descriptor = descriptor
+        _held.add(self._lock)
 
     def release(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        self._lock.release()
+        _held.discard(self._lock)
+
+
+def _write_holder(descriptor: int) -> None:
+    with suppress(OSError):  # a full disk: the lock holds without a name in it
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)

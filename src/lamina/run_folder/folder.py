@@ -5,7 +5,7 @@
       status.json                 state, step, times, version
       metrics.jsonl               losses and metrics, a line for each logged step
       samples.jsonl               outputs of the model at each validation
-      manifest.json, tokenizer*.json   what the run keeps of its store
+      manifest.json, tokenizer*.json   copies of the store's
       checkpoints/                step-00001000/ …, latest, best
       average/                    the average of several checkpoints
       diagnosis/
@@ -29,6 +29,7 @@ from typing import Literal, Self
 
 from pydantic import ValidationError
 
+from lamina.data.store import MANIFEST, Manifest, Store
 from lamina.errors import UserError
 from lamina.files.atomic import sync_folder, write_file
 from lamina.files.json_lines import JsonLines
@@ -161,6 +162,15 @@ class RunFolder:
 
     def store_config(self, text: str) -> None:
         self._write(self.config, text)
+
+    def copy_data(self, store: Store) -> None:
+        """Copy what is needed to generate text where the store is not: its manifest and its tokenizers."""
+        for name in (*sorted({*store.manifest.tokenizers.values()}), MANIFEST):
+            write_file(self.path / name, (store.folder / name).read_bytes())
+
+    def data_copy(self) -> Store | None:
+        """The run's store without its examples; None where nothing was copied."""
+        return Store(self.path, Manifest.load(self.path)) if (self.path / MANIFEST).is_file() else None
 
     def set_status(self, state: State, step: int, reason: str = "") -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -9,7 +9,6 @@ from lamina.config import to_toml
 from lamina.data.store import Manifest, Store
 from lamina.errors import UserError
 from lamina.options import Affects, result_values
-from lamina.run_folder.data_copy import keep, kept_store
 from lamina.run_folder.folder import RunFolder
 from lamina.training.config import RunConfig
 
@@ -29,7 +28,7 @@ def former_config(folder: RunFolder) -> RunConfig | None:
 def record_start(folder: RunFolder, config: RunConfig, store: Store) -> None:
     """Write down what a later start is compared with."""
     folder.store_config(to_toml(config.resolved(store)))
-    keep(store, folder.path)
+    folder.copy_data(store)
 
 
 def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, store: Store) -> None:
@@ -40,7 +39,7 @@ def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, stor
             f"{folder.path}: this run was started with another config:{listing}\n"
             "Use another folder, undo the change, or go on all the same with --force"
         )
-    kept = kept_store(folder.path)
+    kept = folder.data_copy()
     if kept is not None and kept.manifest.dump() != store.manifest.dump():
         listing = _listing(differences(_describe(kept.manifest), _describe(store.manifest)))
         raise UserError(

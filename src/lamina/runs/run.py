@@ -29,7 +29,6 @@ from lamina.generate.int8 import quantise
 from lamina.generate.options import GenerateOptions
 from lamina.generate.scoring import Scored
 from lamina.model.transformer import Transformer
-from lamina.run_folder.data_copy import kept_store
 from lamina.run_folder.folder import RunFolder, Status
 from lamina.runs.changes import former_config, record_start, refuse_changes
 from lamina.runs.diagnose import Extent, diagnose_run
@@ -254,7 +253,7 @@ class Run:
     def _open_store_or_copy(self) -> Store:
         """Where the store is gone, the run's copy of manifest and tokenizers is enough to generate text."""
         store = self.config.data.store
-        copied = kept_store(self.path) if store is not None and not Path(store).exists() else None
+        copied = self.folder.data_copy() if store is not None and not Path(store).exists() else None
         return copied or self.open_store()
 
     def _task_and_model(self) -> tuple[Task, Transformer]:
