@@ -17,7 +17,7 @@ from lamina.errors import UserError
 from lamina.runs.run import Run
 from support.small_runs import config_for, lines
 
-FUNCTIONS = ["diagnose", "load", "train", "watch"]
+FUNCTIONS = ["compare", "diagnose", "load", "train", "watch"]
 
 
 def test_every_public_name_is_there() -> None:

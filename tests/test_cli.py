@@ -6,11 +6,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lamina import cli, residual
-from lamina.studies import summary
+from lamina import api, cli, residual
+from lamina.report.comparison_report import ComparisonReport
 from support.trained_runs import trained_run
 
 
@@ -182,9 +183,16 @@ def test_a_comparison_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytes
     """`lamina train own.toml` makes runs/own a run folder."""
     (tmp_path / "own.toml").write_text("[model]\nnum_layers = 1\n")
     called = []
-    monkeypatch.setattr(summary, "compare_and_summarise", lambda cells, folder, file: called.append((folder, file)))
+
+    def play(cells: Any, folder: Path, report: Path, **options: Any) -> ComparisonReport:
+        called.append((folder, report))
+        return ComparisonReport([], [])
+
+    monkeypatch.setattr(api, "compare_cells", play)
+    monkeypatch.setattr(ComparisonReport, "conclusions", [])
     cli.compare(str(tmp_path / "own.toml"), "b2t")
-    assert called == [(Path("runs/own-compared"), Path("runs/own-compared/report.html"))]
+    api.compare(tmp_path / "own.toml", ["b2t"])
+    assert called == [(Path("runs/own-compared"), Path("runs/own-compared/report.html"))] * 2
 
 
 @pytest.mark.parametrize(

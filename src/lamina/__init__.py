@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lamina.version import __version__
 
 if TYPE_CHECKING:
-    from lamina.api import diagnose, load, train, watch
+    from lamina.api import compare, diagnose, load, train, watch
     from lamina.errors import UserError
     from lamina.interop.trainer_callback import LaminaCallback
     from lamina.model.stack import Stack
@@ -23,6 +23,7 @@ __all__ = [
     "Transformer",
     "UserError",
     "__version__",
+    "compare",
     "diagnose",
     "load",
     "train",
@@ -36,6 +37,7 @@ _HOMES = {
     "Stack": "lamina.model.stack",
     "Transformer": "lamina.model.transformer",
     "UserError": "lamina.errors",
+    "compare": "lamina.api",
     "diagnose": "lamina.api",
     "load": "lamina.api",
     "train": "lamina.api",

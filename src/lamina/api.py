@@ -30,10 +30,14 @@ from lamina.diagnosis.watching.watch import warn
 from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
 from lamina.interop.hugging_face import is_model_folder, pretrained_subject
+from lamina.report.comparison_report import ComparisonReport
 from lamina.report.diagnosis_report import DiagnosisReport, ReportingWatch
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.diagnose import Extent, diagnose_config
 from lamina.runs.run import Run, read_config
+from lamina.studies.cells import make_cells
+from lamina.studies.compare import compare as compare_cells
+from lamina.studies.engines import Engine
 from lamina.training.callbacks.base import Callback
 from lamina.training.config import RunConfig
 
@@ -59,17 +63,40 @@ def train(
 
     A run that diverges is a result, not an error: its state is then `failed`.
     """
-    if isinstance(config, str | Path):
-        chosen, default = read_config(config, overrides), Path(config)
-        default = default if default.is_dir() else Path("runs", default.stem)
-    elif overrides:
-        raise UserError(f"{overrides[0]}: overrides are for configs in files; change the values themselves")
-    else:
-        chosen = config if isinstance(config, RunConfig) else RunConfig.read(config, where="config")
-        default = Path("runs", chosen.task)
+    chosen, default = _read(config, overrides)
     run = Run(chosen, default if folder is None else folder)
     run.train(force=force, quiet=quiet, callbacks=callbacks)
     return run
+
+
+def compare(
+    config: RunConfig | Mapping[str, Any] | str | Path,
+    schemes: Sequence[str],
+    depths: Sequence[int | tuple[int, int] | str] = (),
+    seeds: int = 1,
+    *,
+    overrides: Sequence[str] = (),
+    folder: str | Path | None = None,
+    report: str | Path | None = None,
+    engine: Engine | None = None,
+) -> ComparisonReport:
+    """Train the same model under several schemes side by side; a report with a run for every scheme, depth and seed.
+
+    config: a TOML file, a `RunConfig`, or its values as a dictionary.
+    schemes: `"b2t"`, or `"post-ln/pre-ln"` where encoder and decoder differ.
+    depths: numbers of layers: `12`, or `(60, 12)` for encoder and decoder; by default that of the config.
+    seeds: how many seeds of each, from the config's on.
+    overrides: settings that replace those of a file, as `key=value`.
+    folder: where the runs are trained; by default `runs/`, the name of the file or task, and `-compared`.
+    report: where the page is written, .html or .md; by default `report.html` in that folder.
+    engine: what trains the runs; by default processes of this machine, as many as cores and memory allow.
+
+    Runs that are finished are reused; a comparison that was interrupted goes on where it was.
+    """
+    chosen, default = _read(config, overrides)
+    place = default.with_name(f"{default.name}-compared") if folder is None else Path(folder)
+    cells = make_cells(chosen, schemes, depths, seeds)
+    return compare_cells(cells, place, place / "report.html" if report is None else report, engine=engine)
 
 
 def load(path: str | Path, checkpoint: str = "best", *, generation: Mapping[str, Any] | None = None) -> Run:
@@ -171,6 +198,17 @@ def diagnose_paths(arguments: Sequence[str], extent: Extent, progress: Progress 
             _refuse_other_folder(RunFolder(path))
             found += Run(path).diagnose(extent, progress)
     return found
+
+
+def _read(config: RunConfig | Mapping[str, Any] | str | Path, overrides: Sequence[str]) -> tuple[RunConfig, Path]:
+    """The config, and the default folder of its run."""
+    if isinstance(config, str | Path):
+        path = Path(config)
+        return read_config(path, overrides), path if path.is_dir() else Path("runs", path.stem)
+    if overrides:
+        raise UserError(f"{overrides[0]}: overrides are for configs in files; change the values themselves")
+    chosen = config if isinstance(config, RunConfig) else RunConfig.read(config, where="config")
+    return chosen, Path("runs", chosen.task)
 
 
 def _refuse_other_folder(folder: RunFolder) -> None:

@@ -17,10 +17,6 @@ from lamina.errors import UserError
 if TYPE_CHECKING:
     from lamina.runs.run import Run
 
-DIVERGED = 3  # a result: started again, the run would end the same way
-REQUEUE = 75  # the run was interrupted and can be resumed: a scheduler should start it again
-INTERRUPTED = 130  # the same, by Ctrl-C: nothing should start it again
-
 app = typer.Typer(
     name="lamina",
     help="Train deep Transformers whose residual connections you choose, and measure why they do or do not train.",
@@ -119,12 +115,10 @@ def train(
     from lamina.api import train as train_model
     from lamina.report.terminal.runs import show_run
 
-    run = train_model(config, overrides or [], folder=folder, force=force).summary()
-    show_run(run)
-    if run.state == "stopped":
-        sys.exit(INTERRUPTED if run.reason == "SIGINT" else REQUEUE)
-    if run.state == "failed":
-        sys.exit(DIVERGED)
+    run = train_model(config, overrides or [], folder=folder, force=force)
+    show_run(run.summary())
+    status = run.folder.status()
+    sys.exit(status.exit_code if status else 1)
 
 
 @app.command(
@@ -291,13 +285,22 @@ def compare(
     output: Annotated[str | None, typer.Option(help="The report, .html or .md; by default in that folder.")] = None,
 ) -> None:
     """Train the same model under several schemes side by side, and put them into one report."""
-    from lamina.studies.cells import make_cells
-    from lamina.studies.summary import compare_and_summarise, report_file
+    from lamina.api import compare as compare_schemes
+    from lamina.report.terminal.runs import show_comparison
+    from lamina.studies.compare import IncompleteComparison
 
-    path = Path(folder or f"runs/{Path(config).stem}-compared")
-    file = report_file(output or path / "report.html")
-    cells = make_cells(config, overrides or [], residual.split(","), depth.split(",") if depth else (), seeds)
-    compare_and_summarise(cells, path, file)
+    place = Path(folder or f"runs/{Path(config).stem}-compared")
+    file = output or place / "report.html"
+    depths = depth.split(",") if depth else []
+    try:
+        compared = compare_schemes(
+            config, residual.split(","), depths, seeds, overrides=overrides or [], folder=place, report=file
+        )
+    except IncompleteComparison as incomplete:
+        if incomplete.report is not None:
+            show_comparison(incomplete.report.summaries, incomplete.report.conclusions)
+        raise
+    show_comparison(compared.summaries, compared.conclusions)
     typer.echo(f"\nThe report: {file}")
 
 
@@ -310,10 +313,17 @@ def report(
     title: Annotated[str, typer.Option(help="Its heading.")] = "",
 ) -> None:
     """Put finished, failed or unfinished runs side by side in one page."""
-    from lamina.studies.summary import report_file, summarise
+    from lamina.report.comparison_report import ComparisonReport, check_report_file
+    from lamina.report.terminal.runs import show_comparison
 
-    summarise(runs, report_file(output), title)
-    typer.echo(f"\nThe report: {output}")
+    file = check_report_file(output)
+    compared = ComparisonReport.read(runs)
+    compared.save(file, title)
+    show_comparison(compared.summaries, compared.conclusions)
+    if compared.left_out:
+        left_out = ", ".join(map(str, compared.left_out))
+        typer.echo(f"\nLeft out, as files or as runs that were replaced: {left_out}")
+    typer.echo(f"\nThe report: {file}")
 
 
 @app.command(epilog="Example: lamina demo --folder /tmp/demo")
@@ -342,7 +352,7 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         typer.echo("lamina: interrupted", err=True)
-        sys.exit(INTERRUPTED)
+        sys.exit(130)
 
 
 if __name__ == "__main__":

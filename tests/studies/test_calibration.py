@@ -16,23 +16,34 @@ from lamina.diagnosis.measures.gradient_by_layer import GradientByLayer
 from lamina.diagnosis.measures.gradient_when_moved import GradientWhenMoved
 from lamina.diagnosis.results import Diagnosis, Fact, Location, Measurement, Series, Stage
 from lamina.studies import calibration, calibration_score
-from lamina.studies.calibration_score import Cell, Outcome, Signs, calibrate, choose, failures, library, score
+from lamina.studies.calibration_score import (
+    CalibrationCell,
+    CheckValues,
+    RunOutcome,
+    calibrate,
+    choose,
+    default_thresholds,
+    failures,
+    score,
+)
 
 
-def outcome(nll: float | None) -> Outcome:
-    return Outcome("finished", "", nll, 5.0)
+def outcome(nll: float | None) -> RunOutcome:
+    return RunOutcome("finished", "", nll, 5.0)
 
 
 def test_a_run_that_learns_less_than_a_quarter_of_the_best_has_failed() -> None:
     found = failures(
         {
-            Cell("good", 6, 1e-3, 1): outcome(3.0),
-            Cell("fair", 6, 1e-3, 1): outcome(4.4),
-            Cell("slow", 6, 1e-3, 1): outcome(4.6),
-            Cell("flat", 6, 1e-3, 1): outcome(5.2),
-            Cell("gone", 6, 1e-3, 1): outcome(None),
-            Cell("good", 6, 1e-2, 1): outcome(4.95),  # the best of its depth and rate: nothing was decided there
-            Cell("flat", 6, 1e-2, 1): outcome(5.0),
+            CalibrationCell("good", 6, 1e-3, 1): outcome(3.0),
+            CalibrationCell("fair", 6, 1e-3, 1): outcome(4.4),
+            CalibrationCell("slow", 6, 1e-3, 1): outcome(4.6),
+            CalibrationCell("flat", 6, 1e-3, 1): outcome(5.2),
+            CalibrationCell("gone", 6, 1e-3, 1): outcome(None),
+            CalibrationCell("good", 6, 1e-2, 1): outcome(
+                4.95
+            ),  # the best of its depth and rate: nothing was decided there
+            CalibrationCell("flat", 6, 1e-2, 1): outcome(5.0),
         }
     )
     assert {cell.scheme: failed for cell, failed in found.items()} == {
@@ -42,32 +53,32 @@ def test_a_run_that_learns_less_than_a_quarter_of_the_best_has_failed() -> None:
         "flat": True,
         "gone": True,
     }
-    assert all(cell.rate == 1e-3 for cell in found)
+    assert all(cell.learning_rate == 1e-3 for cell in found)
 
 
 def test_scores_count_hits_misses_and_false_alarms() -> None:
-    cells = [Cell(str(number), 1, 1.0, 1) for number in range(4)]
+    cells = [CalibrationCell(str(number), 1, 1.0, 1) for number in range(4)]
     expected = dict(zip(cells, (True, True, False, False), strict=True))
     failed = dict(zip(cells, (True, False, True, False), strict=True))
     found = score(expected, failed, cells)
     assert (found.hits, found.misses, found.false_alarms, found.total) == (2, 1, 1, 4)
-    assert found.rate == 0.5
-    assert math.isnan(score(expected, failed, []).rate)
+    assert found.accuracy == 0.5
+    assert math.isnan(score(expected, failed, []).accuracy)
 
 
 def test_thresholds_are_those_that_hit_most_and_stay_where_nothing_is_gained() -> None:
-    cells = [Cell(str(number), 1, 1.0, 1) for number in range(4)]
-    seen = {cell: Signs(share, 0.5, math.inf) for cell, share in zip(cells, (0.01, 0.5, 0.6, 0.9), strict=True)}
+    cells = [CalibrationCell(str(number), 1, 1.0, 1) for number in range(4)]
+    seen = {cell: CheckValues(share, 0.5, math.inf) for cell, share in zip(cells, (0.01, 0.5, 0.6, 0.9), strict=True)}
     found = choose(seen, dict(zip(cells, (True, True, False, False), strict=True)), cells)
     assert 0.5 < found.vanishing < 0.6
-    assert found[1:] == library()[1:]
+    assert found[1:] == default_thresholds()[1:]
     kept = choose(seen, dict(zip(cells, (True, False, False, False), strict=True)), cells)
     defaults = [check.Thresholds().failure for check in (Vanishing, Amplification, LearningRate)]
-    assert kept == library() == Signs(*defaults)
+    assert kept == default_thresholds() == CheckValues(*defaults)
 
 
 def test_any_sign_is_enough_to_expect_failure() -> None:
-    fine, thresholds = Signs(0.5, 0.5, 100.0), Signs(0.1, 2.0, 40.0)
+    fine, thresholds = CheckValues(0.5, 0.5, 100.0), CheckValues(0.1, 2.0, 40.0)
     assert not fine.crosses(thresholds)
     assert fine._replace(vanishing=0.1).crosses(thresholds)
     assert fine._replace(amplification=2.0).crosses(thresholds)
@@ -75,8 +86,8 @@ def test_any_sign_is_enough_to_expect_failure() -> None:
 
 
 def test_the_same_model_is_expected_to_fail_at_a_high_rate_only() -> None:
-    low, high = Cell("one", 6, 1e-3, 1), Cell("one", 6, 1e-2, 1)
-    better = [Cell("best", 6, rate, 1) for rate in (1e-3, 1e-2)]
+    low, high = CalibrationCell("one", 6, 1e-3, 1), CalibrationCell("one", 6, 1e-2, 1)
+    better = [CalibrationCell("best", 6, rate, 1) for rate in (1e-3, 1e-2)]
     decoder = Location(stack="decoder")
     curve = Series(location=decoder, x=(0.01, 0.1, 0.3), y=(1.0, 0.1, 0.01))
     moved = GradientWhenMoved().measurement([curve], facts=[Fact(name="at the start", location=decoder, value=0.8)])
@@ -84,7 +95,7 @@ def test_the_same_model_is_expected_to_fail_at_a_high_rate_only() -> None:
     diagnoses = dict.fromkeys(better, diagnosis(0.8))
     with_moved = diagnosis(0.8, moved)
     found = calibrate(outcomes, diagnoses | {low: with_moved, high: with_moved})
-    rows = {(row["scheme"], row["rate"]): row for row in found.rows}
+    rows = {(row["scheme"], row["learning_rate"]): row for row in found.rows}
     assert rows["one", 1e-2]["reach"] == pytest.approx(rows["one", 1e-3]["reach"] / 10)
     assert [rows["one", rate]["expected"] for rate in (1e-3, 1e-2)] == [False, True]
 
@@ -96,7 +107,7 @@ def diagnosis(share: float, *others: Measurement) -> Diagnosis:
 
 
 def test_hits_are_counted_on_the_other_half() -> None:
-    cells = [Cell(f"scheme{number}", 6, 1e-3, 1) for number in range(40)]
+    cells = [CalibrationCell(f"scheme{number}", 6, 1e-3, 1) for number in range(40)]
     bad = {cell: number % 3 == 0 for number, cell in enumerate(cells)}
     outcomes = {cell: outcome(5.0 if bad[cell] else 3.0) for cell in cells}
     found = calibrate(outcomes, {cell: diagnosis(0.2 if bad[cell] else 0.8) for cell in cells})
@@ -114,8 +125,8 @@ def test_hits_are_counted_on_the_other_half() -> None:
 
 
 def test_seeds_of_a_cell_stay_together_and_halves_are_even() -> None:
-    places = list(product(calibration.SCHEMES, calibration.DEPTHS, calibration.RATES))
-    cells = [[Cell(*place, seed) for seed in (1, 2)] for place in places]
+    places = list(product(calibration.SCHEMES, calibration.DEPTHS, calibration.LEARNING_RATES))
+    cells = [[CalibrationCell(*place, seed) for seed in (1, 2)] for place in places]
     assert all(one.half == other.half for one, other in cells)
     assert 0.3 < sum(one.half for one, _ in cells) / len(cells) < 0.7
 
@@ -127,9 +138,12 @@ def test_a_small_grid_from_end_to_end(
     monkeypatch.setattr(calibration, "SCHEMES", ("pre-ln", "post-ln/pre-ln"))
     monkeypatch.setattr(calibration, "DEPTHS", (2,))
     monkeypatch.setattr(calibration_score, "LEARNT", -math.inf)  # so short a run learns nothing
-    calibration.main(["--folder", str(tmp_path), "--steps", "4", "--rates", "0.01"])
+    calibration.main(["--folder", str(tmp_path), "--steps", "4", "--learning-rates", "0.01"])
     said = capsys.readouterr().out
     assert "| pre-ln | 2 | 0.01 |" in said
     assert "| post-ln/pre-ln | 2 | 0.01 |" in said
     assert json.loads((tmp_path / "calibration.json").read_bytes())["rows"]
-    assert {path.name for path in (tmp_path / "rate-0.01").iterdir()} == {"pre-ln-2-seed1", "post-ln+pre-ln-2-seed1"}
+    assert {path.name for path in (tmp_path / "rate-0.01").iterdir() if path.is_dir()} == {
+        "pre-ln-2-seed1",
+        "post-ln+pre-ln-2-seed1",
+    }

@@ -1,13 +1,18 @@
-"""The runs of a comparison, and the mistakes one can make in asking for them."""
+"""The cells of a grid: which there are, the mistakes one can make in asking for them, and how one is trained."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lamina.config import to_toml
 from lamina.errors import UserError
-from lamina.studies.cells import make_cells, read_depth
+from lamina.run_folder.folder import RunFolder
+from lamina.runs.run import Run, read_config
+from lamina.studies.cells import is_done, make_cells, read_depth, train_cell
+from lamina.training.config import RunConfig
 
 
 @pytest.fixture
@@ -18,7 +23,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def test_every_combination_seed_by_seed(config: Path) -> None:
-    cells = make_cells(config, ["train.steps=5"], ["b2t", "post-ln"], ["3", "4-2"], seeds=2)
+    cells = make_cells(read_config(config, ["train.steps=5"]), ["b2t", "post-ln"], ["3", "4-2"], seeds=2)
     assert [cell.name for cell in cells] == [
         f"{scheme}-{depth}-seed{seed}" for seed in (7, 8) for depth in ("3", "4-2") for scheme in ("b2t", "post-ln")
     ]
@@ -29,14 +34,14 @@ def test_every_combination_seed_by_seed(config: Path) -> None:
 
 
 def test_encoder_and_decoder_may_differ(config: Path) -> None:
-    (cell, same) = make_cells(config, [], ["post-ln / pre-ln", "b2t/b2t"])
+    (cell, same) = make_cells(read_config(config), ["post-ln / pre-ln", "b2t/b2t"])
     assert (cell.scheme, cell.name) == ("post-ln/pre-ln", "post-ln+pre-ln-2-seed7")
     assert list(cell.config.model.residual) == ["post-ln", "pre-ln"]
     assert same.scheme == "b2t"
 
 
 def test_depth_of_the_config_is_the_default(config: Path) -> None:
-    assert [cell.depth for cell in make_cells(config, [], ["b2t"])] == [2]
+    assert [cell.depth for cell in make_cells(read_config(config), ["b2t"])] == [2]
 
 
 @pytest.mark.parametrize(
@@ -53,16 +58,55 @@ def test_depth_of_the_config_is_the_default(config: Path) -> None:
 )
 def test_mistakes_are_named(config: Path, schemes: list[str], depths: list[str], says: str) -> None:
     with pytest.raises(UserError, match=says):
-        make_cells(config, [], schemes, depths)
+        make_cells(read_config(config), schemes, depths)
 
 
 def test_config_without_a_depth(tmp_path: Path) -> None:
     file = tmp_path / "none.toml"
     file.write_text("[model]\nmodel_dim = 16\n")
     with pytest.raises(UserError, match=r"no depth is given; set model.num_layers"):
-        make_cells(file, [], ["b2t"])
-    assert make_cells(file, ["model.preset=iwslt"], ["b2t"])[0].depth == 6
+        make_cells(read_config(file), ["b2t"])
+    assert make_cells(read_config(file, ["model.preset=iwslt"]), ["b2t"])[0].depth == 6
 
 
 def test_depths_of_two_stacks() -> None:
-    assert read_depth(" 60-12 ") == (60, 12)
+    assert read_depth(" 60-12 ") == read_depth((60, 12)) == (60, 12)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run that was trained; nothing else."""
+    with RunFolder(tmp_path / "run").claim() as folder:
+        folder.store_config(to_toml(RunConfig()))
+        folder.set_status("finished", 4)
+    return folder.path
+
+
+def refuse(message: str) -> Any:
+    def raises(*_: object, **__: object) -> None:
+        raise UserError(message)
+
+    return raises
+
+
+def test_it_is_done_when_it_is_diagnosed_as_it_would_be_now(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Run, "train", refuse("it is not trained again"))
+    monkeypatch.setattr(Run, "diagnose", refuse("its weights are not finite"))
+    assert not is_done(run, RunConfig()), "killed before its diagnosis"
+    train_cell(run)
+    assert is_done(run, RunConfig()), "a model that cannot be measured is not measured again and again"
+    other = RunConfig.read({"diagnose": {"thresholds": {"vanishing": {"failure": 0.5}}}}, where="test")
+    assert not is_done(run, other)
+    with RunFolder(run).claim() as folder:
+        folder.set_status("stopped", 3)
+    assert not is_done(run, RunConfig())
+
+
+def test_what_training_says_is_not_lost_where_the_cost_cannot_be_written(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run / "status.json").unlink()
+    (run / "cost.json").mkdir()
+    monkeypatch.setattr(Run, "train", refuse("make room and resume the run"))
+    with pytest.raises(UserError, match="make room and resume the run"):
+        train_cell(run)

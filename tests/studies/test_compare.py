@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,10 @@ from lamina.data.sources import source_options
 from lamina.diagnosis.results import Diagnosis
 from lamina.errors import UserError
 from lamina.run_folder.folder import RunFolder
-from lamina.studies.cells import make_cells
-from lamina.studies.compare import Sharing, compare, share_machine
-from lamina.studies.summary import compare_and_summarise
+from lamina.runs.run import Run, read_config
+from lamina.studies.cells import GridCell, make_cells
+from lamina.studies.compare import IncompleteComparison, compare, train_cells
+from lamina.studies.engines.local import LocalEngine
 from support.processes import heed_interrupts, limit_files
 
 SMALL = Path(__file__).parents[1] / "support" / "small.toml"
@@ -39,7 +41,6 @@ save_every = 2
 validate_every = 2
 log_every = 1
 """
-TWO = Sharing(workers=2, threads=1)
 
 
 @pytest.fixture
@@ -49,6 +50,18 @@ def config(tmp_path: Path) -> Path:
     file = tmp_path / "small.toml"
     file.write_text(CONFIG.format(small=SMALL, store=tmp_path / "toy"))
     return file
+
+
+def cells_of(
+    config: Path, schemes: Sequence[str], overrides: Sequence[str] = (), depths: Sequence[str] = (), seeds: int = 1
+) -> list[GridCell]:
+    return make_cells(read_config(config, overrides), schemes, depths, seeds)
+
+
+def trained(cells: Sequence[GridCell], folder: Path) -> dict[str, Path]:
+    """The folders of the cells, by name, all of which ended without an error."""
+    assert train_cells(cells, folder, LocalEngine(2)) == {}
+    return {cell.name: folder / cell.name for cell in cells}
 
 
 def losses(path: Path) -> list[float]:
@@ -64,8 +77,8 @@ def stamps_of(runs: Iterable[Path], *names: str) -> list[int]:
 def test_trained_once_then_used_again_and_moved_aside_when_outdated(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cells, folder = make_cells(config, [], ["post-ln", "b2t"]), tmp_path / "[/runs]"  # a name that rich would choke on
-    paths = compare(cells, folder, TWO)
+    cells, folder = cells_of(config, ["post-ln", "b2t"]), tmp_path / "[/runs]"  # a name that rich would choke on
+    paths = trained(cells, folder)
     assert list(paths) == ["post-ln-1-seed1", "b2t-1-seed1"]
     for path in paths.values():
         assert {file.name for file in (path / "diagnosis").iterdir()} == {"start.json", "step-00000004.json"}
@@ -77,11 +90,11 @@ def test_trained_once_then_used_again_and_moved_aside_when_outdated(
     assert memory > 50 * 2**20
 
     stamps = stamps_of(paths.values(), "status.json", "diagnosed.json")
-    compare(cells, folder, TWO)
+    trained(cells, folder)
     assert stamps == stamps_of(paths.values(), "status.json", "diagnosed.json")
 
     capsys.readouterr()
-    compare(make_cells(config, ["schedule.learning_rate=2e-3"], ["b2t"]), folder, TWO)
+    trained(cells_of(config, ["b2t"], ["schedule.learning_rate=2e-3"]), folder)
     assert "b2t-1-seed1 is trained again (schedule.learning_rate: 0.001 -> 0.002)" in capsys.readouterr().err
     former = folder / "b2t-1-seed1.former1"
     assert losses(former) == first["b2t-1-seed1"]
@@ -89,7 +102,7 @@ def test_trained_once_then_used_again_and_moved_aside_when_outdated(
 
     monkeypatch.setattr(residual.find("b2t"), "result_version", 2)
     stamps = stamps_of([paths["post-ln-1-seed1"]], "status.json")
-    compare(cells, folder, TWO)
+    trained(cells, folder)
     assert "result version of scheme b2t: 1 -> 2" in capsys.readouterr().err
     assert (folder / "b2t-1-seed1.former2").is_dir()
     assert stamps_of([paths["post-ln-1-seed1"]], "status.json") == stamps
@@ -98,23 +111,23 @@ def test_trained_once_then_used_again_and_moved_aside_when_outdated(
 @pytest.mark.slow
 def test_a_diagnosis_cut_short_or_outdated_is_made_again_and_the_run_is_not(config: Path, tmp_path: Path) -> None:
     strict = ["diagnose.thresholds.vanishing.warning=1e6", "diagnose.thresholds.vanishing.failure=1e6"]
-    (run,) = compare(make_cells(config, [], ["b2t"], ["2"]), tmp_path / "runs", TWO).values()
-    trained, start = stamps_of([run], "status.json", "metrics.jsonl"), run / "diagnosis/start.json"
+    (run,) = trained(cells_of(config, ["b2t"], depths=["2"]), tmp_path / "runs").values()
+    stamps, start = stamps_of([run], "status.json", "metrics.jsonl"), run / "diagnosis/start.json"
     assert not any(each.severity == "failure" for each in Diagnosis.read(start).findings)
     start.unlink()
     (run / "diagnosed.json").unlink()  # as a kill leaves it
-    compare(make_cells(config, [], ["b2t"], ["2"]), tmp_path / "runs", TWO)
+    trained(cells_of(config, ["b2t"], depths=["2"]), tmp_path / "runs")
     assert start.is_file()
-    compare(make_cells(config, strict, ["b2t"], ["2"]), tmp_path / "runs", TWO)
+    trained(cells_of(config, ["b2t"], strict, ["2"]), tmp_path / "runs")
     assert any(each.severity == "failure" for each in Diagnosis.read(start).findings)
-    assert stamps_of([run], "status.json", "metrics.jsonl") == trained
+    assert stamps_of([run], "status.json", "metrics.jsonl") == stamps
 
 
 @pytest.mark.slow
 def test_depths_and_seeds_make_one_report(config: Path, tmp_path: Path) -> None:
     words = ["schedule.learning_rate=3e-2", "train.steps=60", "train.samples=2"]
-    cells, page = make_cells(config, words, ["b2t"], ["1", "2-1"], seeds=2), tmp_path / "report.md"
-    results = compare_and_summarise(cells, tmp_path / "runs", page)
+    cells, page = cells_of(config, ["b2t"], words, ["1", "2-1"], seeds=2), tmp_path / "report.md"
+    results = compare(cells, tmp_path / "runs", page).results
     assert {(result.layers, result.seed, result.state) for result in results} == {
         (layers, seed, "finished") for layers in ((1, 1), (2, 1)) for seed in (1, 2)
     }
@@ -131,36 +144,71 @@ def test_depths_and_seeds_make_one_report(config: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_finished_is_reported_though_another_run_breaks_off(config: Path, tmp_path: Path) -> None:
-    cells, page = make_cells(config, [], ["b2t", "post-ln"]), tmp_path / "report.md"
+def test_what_finished_is_reported_though_another_run_ends_with_an_error(config: Path, tmp_path: Path) -> None:
+    cells, page = cells_of(config, ["b2t", "post-ln"]), tmp_path / "report.md"
     with (
         RunFolder(tmp_path / "runs/b2t-1-seed1").claim(),
-        pytest.raises(UserError, match=r"b2t-1-seed1 broke off: .*is writing[\s\S]*other runs: .*report.md"),
+        pytest.raises(UserError, match=r"b2t-1-seed1 ended with an error: .*is writing[\s\S]*other runs: .*report.md"),
     ):
-        compare_and_summarise(cells, tmp_path / "runs", page)
+        compare(cells, tmp_path / "runs", page)
     assert "| post-ln" in page.read_text()
     assert "| b2t" not in page.read_text()
 
 
 def test_a_mistake_that_concerns_one_scheme_is_told_before_any_is_trained(config: Path, tmp_path: Path) -> None:
-    cells = make_cells(config, ["model.residual_options={dual_scale=0.5}"], ["resi-dual", "b2t"])
+    cells = cells_of(config, ["resi-dual", "b2t"], ["model.residual_options={dual_scale=0.5}"])
     with pytest.raises(UserError, match="b2t-1-seed1: residual scheme 'b2t': unknown option 'dual_scale'"):
-        compare(cells, tmp_path / "runs", TWO)
+        trained(cells, tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_worker_that_breaks_off_is_named_with_its_last_words(config: Path, tmp_path: Path) -> None:
-    cells = make_cells(config, ["train.device=cuda"], ["b2t"])
-    with pytest.raises(UserError, match=r"b2t-1-seed1 broke off: lamina: .*no GPU"):
-        compare(cells, tmp_path / "runs", TWO)
+def test_a_run_that_ends_with_an_error_is_named_with_its_last_message(config: Path, tmp_path: Path) -> None:
+    cells = cells_of(config, ["b2t"], ["train.device=cuda"])
+    with pytest.raises(IncompleteComparison, match=r"b2t-1-seed1 ended with an error: lamina: .*no GPU") as raised:
+        compare(cells, tmp_path / "runs", tmp_path / "report.md")
+    assert f"Its log is {tmp_path / 'runs/b2t-1-seed1/log.txt'}" in str(raised.value)
+    assert raised.value.report is None
+    assert not (tmp_path / "report.md").exists()
+
+
+class PlayedEngine:
+    """Ends each run with the exit codes it is given, one after the other."""
+
+    def __init__(self, **codes: list[int]) -> None:
+        self.codes, self.submitted, self.closed = codes, list[str](), False
+
+    def submit(self, run: Path) -> Future[int]:
+        self.submitted.append(run.name)
+        future = Future[int]()
+        future.set_result(self.codes[run.name.partition("-")[0]].pop(0))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self.closed = cancel_futures
+
+
+def test_exit_codes(config: Path, tmp_path: Path) -> None:
+    """0 and 3 are results, 75 is put back into the queue, anything else is an error."""
+    engine = PlayedEngine(b2t=[75, 75, 0], admin=[3], dlcl=[-9], keel=[1], siamese=[-11])
+    errors = train_cells(cells_of(config, ["b2t", "admin", "dlcl", "keel", "siamese"]), tmp_path, engine)
+    assert errors == {
+        "dlcl-1-seed1": "it was killed by signal 9 (SIGKILL), perhaps for lack of memory",
+        "keel-1-seed1": "exit code 1, and no message",
+        "siamese-1-seed1": "it was killed by signal 11 (SIGSEGV)",
+    }
+    assert engine.submitted.count("b2t-1-seed1") == 3
+    assert len(engine.submitted) == 7
+    assert engine.closed
 
 
 def test_memory_limits_the_workers(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = make_cells(config, [], ["b2t", "post-ln", "pre-ln"])
+    run = Run(read_config(config), tmp_path / "run")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8))
-    assert share_machine(cells, tmp_path / "runs") == Sharing(workers=3, threads=2)
+    engine = LocalEngine.for_runs(3, run)
+    assert (engine.workers, engine.threads) == (3, 2)
     monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2**18}.__getitem__)  # 1 GiB
-    assert share_machine(cells, tmp_path / "runs") == Sharing(workers=1, threads=8)
+    engine = LocalEngine.for_runs(3, run)
+    assert (engine.workers, engine.threads) == (1, 8)
 
 
 def test_what_cannot_be_planned_is_limited_by_cores_alone(
@@ -169,15 +217,15 @@ def test_what_cannot_be_planned_is_limited_by_cores_alone(
     sets = {"train": ["text:60"], "valid": ["text:6"], "test": ()}
     store = prepare(source_options("embedded-text", ".", str(tmp_path / "text"), tokenizer={"size": 400}, **sets))
     words = ["task=language-modelling", f"data.store={store.folder}", "model.adaptive_cutoffs=[50, 200]"]
-    cells = make_cells(config, words, ["b2t", "post-ln", "pre-ln"])
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(2))
-    assert share_machine(cells, tmp_path / "runs") == Sharing(workers=2, threads=1)
+    engine = LocalEngine.for_runs(3, Run(read_config(config, words), tmp_path / "run"))
+    assert (engine.workers, engine.threads) == (2, 1)
 
 
 @pytest.mark.faults
 def test_interrupted_it_keeps_what_is_done_and_goes_on(config: Path, tmp_path: Path) -> None:
     words = ["train.steps=200", "train.save_every=50", "train.validate_every=100", "train.threads=1"]
-    whole = compare(make_cells(config, words, ["b2t"]), tmp_path / "whole", TWO)
+    whole = trained(cells_of(config, ["b2t"], words), tmp_path / "whole")
     command = [sys.executable, "-m", "lamina.cli", "compare", str(config), *words, "--residual", "b2t"]
     command += ["--folder", str(tmp_path / "runs")]
     run = tmp_path / "runs" / "b2t-1-seed1"
@@ -205,7 +253,7 @@ def test_without_space_it_says_so_and_goes_on_when_there_is_some(config: Path, t
     command += ["--folder", str(tmp_path / "runs")]
     full = subprocess.run(command, capture_output=True, text=True, preexec_fn=lambda: limit_files(40_000))
     assert full.returncode == 2
-    assert "broke off (and 1 more): lamina: " in full.stderr
+    assert "ended with an error (and 1 more): lamina: " in full.stderr
     assert "File too large" in full.stderr
     assert "resume the run" in full.stderr
     assert "Traceback" not in full.stderr

@@ -115,7 +115,7 @@ bf16.CPU_INFO, bf16.PROBE = Path({cpu_info!r}), (sys.executable, "-c", {program!
 {start}
 """
 COMMAND = "sys.argv = ['lamina', 'train', {config!r}, '--folder', {run!r}]\nfrom lamina.cli import main\nmain()"
-WORKER = "from lamina.studies.worker import _work\n_work(Path({run!r}), 1)"
+WORKER = "sys.argv = ['worker', {run!r}]\nfrom lamina.studies.worker import main\nmain()"
 
 
 @pytest.mark.slow
@@ -132,6 +132,10 @@ def test_the_commands_limit_their_own_process(start: str, stores: Path, tmp_path
         start=start.format(config=str(tmp_path / "own.toml"), run=str(run)),
     )
     environment = {name: value for name, value in os.environ.items() if name != bf16.VARIABLE}
-    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    standard_input, other_end = os.pipe()  # a worker leaves when the other end is closed
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(command, env=environment, stdin=standard_input, capture_output=True, text=True)
+    os.close(standard_input)
+    os.close(other_end)
     assert ran.returncode in (0, 3), ran.stderr  # one step is not enough to be better than counting words
     assert (run / "checkpoints" / "latest").exists()

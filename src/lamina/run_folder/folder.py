@@ -44,6 +44,13 @@ FORMER = ".former"
 
 State = Literal["running", "finished", "failed", "stopped"]
 
+DIVERGED = 3
+"""The exit code of a run that diverged, which is a result: started again, it would end the same way."""
+REQUEUE = 75
+"""The exit code of a run that was interrupted and should be put back into the queue."""
+INTERRUPTED = 130
+"""The exit code of a run that was interrupted by Ctrl-C, so that nothing should start it again."""
+
 
 class Status(Options):
     """How a run stands."""
@@ -66,6 +73,13 @@ class Status(Options):
     def has_ended(self) -> bool:
         """Whether there is a result: started again, the run would end the same way."""
         return self.state in ("finished", "failed")
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the process that trained the run."""
+        if self.state == "stopped":
+            return INTERRUPTED if self.reason == "SIGINT" else REQUEUE
+        return DIVERGED if self.state == "failed" else 0
 
 
 class RunFolder:

@@ -1,11 +1,11 @@
-"""Thresholds from one half of the grid, hits and false alarms on the other, beside the majority's guess.
+"""Score the checks on a grid: thresholds are set on one half, correct predictions are counted on the other.
 
 A run has **failed** if it ends less than a quarter as far below the unigram model's loss as the best run of its depth
-and rate; so has every run that ends above it. Where even the best has learnt next to nothing, depth and rate are left
-out: nothing was decided there.
+and learning rate; so has every run that ends above it. Where even the best run is hardly below that loss, depth and
+learning rate are left out, because nothing can be decided there.
 
-A model is **expected to fail** if a verdict about vanishing gradients, amplification or the rate, at its start, is a
-failure.
+A model is **expected to fail** if the check of vanishing gradients, of amplification or of the learning rate finds a
+failure at initialisation. The baseline predicts the more frequent outcome for every run.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from lamina.diagnosis.checks.vanishing import Vanishing
 from lamina.diagnosis.results import Diagnosis, Finding
 
 LEARNT = 0.1
-"""Nats below the unigram model that the best run of a depth and rate must have reached."""
+"""How far below the unigram model, in nats, the best run of a depth and learning rate must end."""
 SHARE = 0.25
-"""Of what the best run has learnt: who has less has failed."""
+"""A run that ends less than this share of the best run's distance below the unigram model has failed."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class CalibrationCell:
     """One run of the grid."""
 
     scheme: str
     depth: int
     """Layers of the encoder, and of the decoder."""
-    rate: float
+    learning_rate: float
     seed: int
 
     @property
     def half(self) -> int:
-        """0 to set thresholds, 1 to count hits; all seeds of a cell are on one side."""
-        digest = hashlib.sha256(f"{self.scheme}-{self.depth}-{self.rate:g}".encode()).digest()
+        """0 to set thresholds, 1 to score them; all seeds of a cell are in the same half."""
+        digest = hashlib.sha256(f"{self.scheme}-{self.depth}-{self.learning_rate:g}".encode()).digest()
         return digest[0] % 2
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """How the run of a cell ended."""
 
     state: str
@@ -62,40 +62,48 @@ class Outcome:
         return -math.inf if self.valid_nll is None else self.unigram_nll - self.valid_nll
 
 
-def failures(outcomes: Mapping[Cell, Outcome]) -> dict[Cell, bool]:
-    """Which runs have failed, where that can be said."""
+def failures(outcomes: Mapping[CalibrationCell, RunOutcome]) -> dict[CalibrationCell, bool]:
+    """Which runs have failed, where that can be decided."""
     best: dict[tuple[int, float], float] = {}
     for cell, outcome in outcomes.items():
-        place = cell.depth, cell.rate
+        place = cell.depth, cell.learning_rate
         best[place] = max(best.get(place, -math.inf), outcome.learnt)
-    decided = {cell: best[cell.depth, cell.rate] for cell in outcomes if best[cell.depth, cell.rate] >= LEARNT}
+    decided = {
+        cell: best[cell.depth, cell.learning_rate]
+        for cell in outcomes
+        if best[cell.depth, cell.learning_rate] >= LEARNT
+    }
     return {cell: outcomes[cell].learnt < SHARE * most for cell, most in decided.items()}
 
 
 @dataclass(frozen=True)
 class Score:
-    """Expectations against what happened."""
+    """Predictions against outcomes."""
 
     hits: int
-    """Failures that were expected, and successes that were."""
+    """Runs whose outcome was predicted."""
     misses: int
-    """Failures that were not expected."""
+    """Failures that were not predicted."""
     false_alarms: int
-    """Successes that were expected to fail."""
+    """Successes that were predicted to fail."""
 
     @property
     def total(self) -> int:
         return self.hits + self.misses + self.false_alarms
 
     @property
-    def rate(self) -> float:
+    def accuracy(self) -> float:
         return self.hits / self.total if self.total else math.nan
 
     def __str__(self) -> str:
-        return f"{self.hits} of {self.total} ({self.rate:.0%}), {self.misses} misses, {self.false_alarms} false alarms"
+        return (
+            f"{self.hits} of {self.total} ({self.accuracy:.0%}), {self.misses} misses, {self.false_alarms} false alarms"
+        )
 
 
-def score(expected: Mapping[Cell, bool], failed: Mapping[Cell, bool], cells: Iterable[Cell]) -> Score:
+def score(
+    expected: Mapping[CalibrationCell, bool], failed: Mapping[CalibrationCell, bool], cells: Iterable[CalibrationCell]
+) -> Score:
     pairs = [(expected[cell], failed[cell]) for cell in cells]
     return Score(
         hits=sum(guess == truth for guess, truth in pairs),
@@ -104,16 +112,16 @@ def score(expected: Mapping[Cell, bool], failed: Mapping[Cell, bool], cells: Ite
     )
 
 
-class Signs(NamedTuple):
-    """What the verdicts found at a model's start, the worst of any stack; or the thresholds for these."""
+class CheckValues(NamedTuple):
+    """What the checks measured at initialisation, the worst of any stack; or the thresholds of these."""
 
     vanishing: float
-    """The least share of the gradient that a layer has."""
+    """The smallest gradient norm of a layer, relative to that of the last layer."""
     amplification: float
     reach: float
-    """How many times the rate the weights can move before the gradient vanishes."""
+    """How many times the learning rate the weights can move before the gradient is lost."""
 
-    def crosses(self, thresholds: Signs) -> bool:
+    def crosses(self, thresholds: CheckValues) -> bool:
         return (
             self.vanishing <= thresholds.vanishing
             or self.amplification >= thresholds.amplification
@@ -121,24 +129,24 @@ class Signs(NamedTuple):
         )
 
 
-def library() -> Signs:
-    """The thresholds as they are."""
+def default_thresholds() -> CheckValues:
+    """The thresholds that the checks have now."""
     checks = Vanishing, Amplification, LearningRate
-    return Signs(*(check.Thresholds().failure for check in checks))
+    return CheckValues(*(check.Thresholds().failure for check in checks))
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was found."""
+    """Thresholds, their scores, and a row for every run."""
 
-    thresholds: Signs
+    thresholds: CheckValues
     chosen_on: Score
     """The half that the thresholds were set on."""
     held_out: Score
     defaults_held_out: Score
-    """With the thresholds that the library has now."""
+    """With the thresholds that the checks have now."""
     majority_held_out: Score
-    """The more frequent outcome of the first half, guessed for every cell of the second."""
+    """With the more frequent outcome of the first half, predicted for every cell of the second."""
     rows: tuple[dict[str, Any], ...]
 
     def numbers(self) -> dict[str, Any]:
@@ -146,77 +154,83 @@ class Calibration:
 
     def markdown(self) -> str:
         lines = [
-            "# Calibration of the verdicts\n",
+            "# Calibration of the checks\n",
             f"Thresholds set on one half: a layer's share of the gradient below {self.thresholds.vanishing:.3g}, "
-            f"amplification above {self.thresholds.amplification:.3g}, or room to move below "
-            f"{self.thresholds.reach:.3g} times the rate.\n",
-            "| expectation | right |",
+            f"amplification above {self.thresholds.amplification:.3g}, or reach below "
+            f"{self.thresholds.reach:.3g} times the learning rate.\n",
+            "| prediction by | correct |",
             "| --- | --- |",
             f"| those thresholds, on the half they were set on | {self.chosen_on} |",
             f"| the same, on the other half | {self.held_out} |",
-            f"| the library's thresholds, on the other half | {self.defaults_held_out} |",
-            f"| majority's guess, on the other half | {self.majority_held_out} |\n",
-            "| scheme | depth | rate | half | gradient | amplification | room ÷ rate | learnt | failed | expected |",
+            f"| the present thresholds, on the other half | {self.defaults_held_out} |",
+            f"| the more frequent outcome, on the other half | {self.majority_held_out} |\n",
+            "| scheme | depth | learning rate | half | gradient | amplification | reach | learnt | failed | expected |",
             "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
         ]
         for row in self.rows:
             lines.append(
-                "| {scheme} | {depth} | {rate:g} | {half} | {vanishing:.3f} | {amplification:.2f} | {reach:.3g} | "
-                "{learnt:.2f} | {failed} | {expected} |".format(**row)
+                "| {scheme} | {depth} | {learning_rate:g} | {half} | {vanishing:.3f} | {amplification:.2f} | "
+                "{reach:.3g} | {learnt:.2f} | {failed} | {expected} |".format(**row)
             )
         return "\n".join(lines) + "\n"
 
 
-def calibrate(outcomes: Mapping[Cell, Outcome], diagnoses: Mapping[Cell, Diagnosis]) -> Calibration:
+def calibrate(
+    outcomes: Mapping[CalibrationCell, RunOutcome], diagnoses: Mapping[CalibrationCell, Diagnosis]
+) -> Calibration:
     failed = failures(outcomes)
-    seen = {cell: worst(run_checks(diagnoses[cell].measurements, learning_rate=cell.rate)) for cell in failed}
+    seen = {cell: worst(run_checks(diagnoses[cell].measurements, learning_rate=cell.learning_rate)) for cell in failed}
     halves = [[cell for cell in failed if cell.half == half] for half in (0, 1)]
     chosen = choose(seen, failed, halves[0])
-    expected, by_library = expect(seen, chosen), expect(seen, library())
+    expected, by_default = expect(seen, chosen), expect(seen, default_thresholds())
     majority = 2 * sum(failed[cell] for cell in halves[0]) > len(halves[0])
     rows = [
         asdict(cell)
         | {"half": cell.half, **seen[cell]._asdict()}
         | {"learnt": outcomes[cell].learnt, "failed": failed[cell], "expected": expected[cell]}
-        for cell in sorted(failed, key=lambda cell: (cell.scheme, cell.depth, cell.rate, cell.seed))
+        for cell in sorted(failed, key=lambda cell: (cell.scheme, cell.depth, cell.learning_rate, cell.seed))
     ]
     return Calibration(
         thresholds=chosen,
         chosen_on=score(expected, failed, halves[0]),
         held_out=score(expected, failed, halves[1]),
-        defaults_held_out=score(by_library, failed, halves[1]),
+        defaults_held_out=score(by_default, failed, halves[1]),
         majority_held_out=score(dict.fromkeys(failed, majority), failed, halves[1]),
         rows=tuple(rows),
     )
 
 
-def worst(findings: Sequence[Finding]) -> Signs:
+def worst(findings: Sequence[Finding]) -> CheckValues:
     def values(check: str) -> list[float]:
         found = [each.value for each in findings if each.check == check and each.value is not None]
         return [value for value in found if not math.isnan(value)]
 
-    return Signs(
+    return CheckValues(
         vanishing=min(values("vanishing"), default=math.inf),
         amplification=max(values("amplification"), default=0.0),
         reach=min(values("learning-rate"), default=math.inf),
     )
 
 
-def expect(seen: Mapping[Cell, Signs], thresholds: Signs) -> dict[Cell, bool]:
+def expect(seen: Mapping[CalibrationCell, CheckValues], thresholds: CheckValues) -> dict[CalibrationCell, bool]:
     return {cell: signs.crosses(thresholds) for cell, signs in seen.items()}
 
 
-def choose(seen: Mapping[Cell, Signs], failed: Mapping[Cell, bool], cells: Sequence[Cell]) -> Signs:
-    """The thresholds with the most hits; among equals those nearest to the library's, on a log scale."""
-    near = library()
+def choose(
+    seen: Mapping[CalibrationCell, CheckValues],
+    failed: Mapping[CalibrationCell, bool],
+    cells: Sequence[CalibrationCell],
+) -> CheckValues:
+    """The thresholds with the most hits; among equals those nearest to the present ones, on a log scale."""
+    near = default_thresholds()
     candidates = [_between({seen[cell][sign] for cell in cells}, near[sign]) for sign in range(len(near))]
     known = [(seen[cell], failed[cell]) for cell in cells]
 
-    def worth(thresholds: Signs) -> tuple[int, float]:
+    def worth(thresholds: CheckValues) -> tuple[int, float]:
         distance = sum(abs(math.log(one / other)) for one, other in zip(thresholds, near, strict=True))
         return sum(signs.crosses(thresholds) == truth for signs, truth in known), -distance
 
-    return max((Signs(*each) for each in product(*candidates)), key=worth)
+    return max((CheckValues(*each) for each in product(*candidates)), key=worth)
 
 
 def _between(values: Iterable[float], default: float) -> list[float]:

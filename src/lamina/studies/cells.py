@@ -1,24 +1,36 @@
-"""The cells of a comparison: one run for every scheme, depth and seed, each with a folder of its own."""
+"""The cells of a grid: one run for every scheme, depth and seed, each trained in a folder of its own and diagnosed."""
 
 from __future__ import annotations
 
-import json
 import re
+import resource
+import sys
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lamina import residual
 from lamina.errors import UserError
-from lamina.runs.run import read_config
+from lamina.files.atomic import write_file
+from lamina.run_folder.folder import RunFolder
+from lamina.runs.diagnose import Extent
+from lamina.runs.run import Run
+from lamina.studies.reuse import diagnosis_fingerprint
 from lamina.training.config import RunConfig
 
 Depth = int | tuple[int, int]
+"""Layers of each stack, or of encoder and decoder."""
+
+EXTENT = Extent(seeds=2, batches=4, checkpoint="latest", depths=False)
+"""How much is measured of each cell."""
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One run of a comparison."""
+class GridCell:
+    """One run of a grid."""
 
     scheme: str
     """`b2t`, or `post-ln/pre-ln` where encoder and decoder differ."""
@@ -28,24 +40,27 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """As its folder is called: `b2t-12-seed1`."""
-        return f"{self.scheme.replace('/', '+')}-{show_depth(self.depth)}-seed{self.seed}"
+        """The name of its folder: `b2t-12-seed1`."""
+        return f"{self.scheme.replace('/', '+')}-{_depth_text(self.depth)}-seed{self.seed}"
+
+    @property
+    def largest_depth(self) -> int:
+        return self.depth if isinstance(self.depth, int) else max(self.depth)
 
 
 def make_cells(
-    file: str | Path, words: Sequence[str], schemes: Sequence[str], depths: Sequence[str] = (), seeds: int = 1
-) -> list[Cell]:
-    """All combinations, seed by seed, so that a comparison cut short is even."""
-    base = read_config(file, list(words))
+    config: RunConfig, schemes: Sequence[str], depths: Sequence[Depth | str] = (), seeds: int = 1
+) -> list[GridCell]:
+    """All combinations, seed by seed, so that a comparison that is interrupted has as many runs of each scheme."""
     names = [read_scheme(name) for name in schemes]
-    chosen = [read_depth(depth) for depth in depths] or [_depth_of(base, file)]
-    for what, values in (("scheme", names), ("depth", [show_depth(depth) for depth in chosen])):
-        twice = [value for at, value in enumerate(values) if value in values[:at]]
-        if twice:
-            raise UserError(f"the {what} {twice[0]!r} is listed twice")
+    chosen = [read_depth(depth) for depth in depths] or [_depth_of(config)]
+    for what, values in (("scheme", names), ("depth", [_depth_text(depth) for depth in chosen])):
+        repeated = [value for at, value in enumerate(values) if value in values[:at]]
+        if repeated:
+            raise UserError(f"the {what} {repeated[0]!r} is listed twice")
     return [
-        Cell(scheme, depth, base.seed + number, _config(file, words, scheme, depth, base.seed + number))
-        for number in range(seeds)
+        GridCell(scheme, depth, seed, _config(config, scheme, depth, seed))
+        for seed in range(config.seed, config.seed + seeds)
         for depth in chosen
         for scheme in names
     ]
@@ -59,25 +74,75 @@ def read_scheme(text: str) -> str:
     return "/".join(dict.fromkeys(parts))
 
 
-def read_depth(text: str) -> Depth:
+def read_depth(depth: Depth | str) -> Depth:
     """`12`, or `60-12` for encoder and decoder."""
-    found = re.fullmatch(r"([1-9]\d*)(?:-([1-9]\d*))?", text.strip())
+    text = depth.strip() if isinstance(depth, str) else _depth_text(depth)
+    found = re.fullmatch(r"([1-9]\d*)(?:-([1-9]\d*))?", text)
     if not found:
         raise UserError(f"{text!r} is not a depth; write 12, or 60-12 for encoder and decoder")
     return int(found[1]) if found[2] is None else (int(found[1]), int(found[2]))
 
 
-def show_depth(depth: Depth) -> str:
-    return str(depth) if isinstance(depth, int) else f"{depth[0]}-{depth[1]}"
+def train_cell(path: Path) -> int:
+    """Train the run whose config is in a folder, then diagnose it; the exit code of its status.
+
+    Time and memory are added to what earlier attempts took. A run that has ended is only diagnosed.
+    """
+    run = Run(path)
+    measured = diagnosis_fingerprint(run.config, EXTENT)  # of the code as it is now, not after hours of training
+    if not _has_ended(run.folder):
+        began = time.perf_counter()
+        try:
+            run.train()
+        finally:
+            with suppress(UserError):  # an error of the training is more important
+                run.folder.add_cost(time.perf_counter() - began, _peak_memory())
+    if _has_ended(run.folder):
+        _diagnose(run)
+        write_file(run.folder.diagnosed, measured.encode())
+    status = run.folder.status()
+    assert status is not None
+    return status.exit_code
 
 
-def _config(file: str | Path, words: Sequence[str], scheme: str, depth: Depth, seed: int) -> RunConfig:
-    layers = depth if isinstance(depth, int) else list(depth)
-    residuals = scheme if "/" not in scheme else json.dumps(scheme.split("/"))
-    return read_config(file, [*words, f"model.residual={residuals}", f"model.num_layers={layers}", f"seed={seed}"])
+def is_done(path: Path, config: RunConfig) -> bool:
+    """Whether a run has ended and its diagnoses are as they would be made now."""
+    folder = RunFolder(path)
+    if not _has_ended(folder) or not folder.diagnosed.is_file():
+        return False
+    return folder.diagnosed.read_text() == diagnosis_fingerprint(config, EXTENT)
 
 
-def _depth_of(config: RunConfig, file: str | Path) -> Depth:
+def _has_ended(folder: RunFolder) -> bool:
+    status = folder.status()
+    return status is not None and status.has_ended
+
+
+def _diagnose(run: Run) -> None:
+    """A model that cannot be measured, because its weights are not finite, is no error of the comparison."""
+    try:
+        list(run.diagnose(EXTENT))
+    except UserError as error:
+        print(f"no diagnosis: {error}", file=sys.stderr)
+
+
+def _peak_memory() -> int:
+    """The largest resident memory of this process, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _config(base: RunConfig, scheme: str, depth: Depth, seed: int) -> RunConfig:
+    values: dict[str, Any] = base.model_dump(exclude_unset=True) | {"seed": seed}
+    schemes: str | list[str] = scheme.split("/") if "/" in scheme else scheme
+    values["model"] = values.get("model", {}) | {"residual": schemes, "num_layers": depth}
+    return RunConfig.read(values, where=f"{scheme}, depth {_depth_text(depth)}")
+
+
+def _depth_of(config: RunConfig) -> Depth:
     if config.model.preset is None and "num_layers" not in config.model.model_fields_set:
-        raise UserError(f"{file}: no depth is given; set model.num_layers, or compare with --depth 6,12")
+        raise UserError("no depth is given; set model.num_layers, or compare with --depth 6,12")
     return config.model.num_layers
+
+
+def _depth_text(depth: Depth) -> str:
+    return str(depth) if isinstance(depth, int) else f"{depth[0]}-{depth[1]}"

@@ -1,20 +1,20 @@
-"""The same model and data under several schemes, depths and seeds, trained side by side.
+"""Compare schemes: the same model and data under several schemes, depths and seeds, trained side by side.
 
     runs/<name>/
       b2t-12-seed1/       a run folder each, with a record of what its results depend on
       post-ln-12-seed1/   …
+      report.html
 
-Killed, it goes on where it was. A finished run is reused while nothing that its results depend on has changed (see
-`reuse`), and diagnosed again if only what its diagnoses depend on has; an outdated one is moved aside, never deleted.
+A comparison that was interrupted goes on where it was. A finished run is reused while nothing that its results depend
+on has changed (see `reuse`), and diagnosed again if only what its diagnoses depend on has; an outdated one is moved
+aside, never deleted.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+import signal
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
 from pathlib import Path
 
 import torch
@@ -25,78 +25,93 @@ from lamina.data.store import Store
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
 from lamina.model.transformer import Transformer
+from lamina.report.comparison_report import ComparisonReport, check_report_file
 from lamina.report.terminal.progress_table import ProgressTable
-from lamina.run_folder.folder import RunFolder
+from lamina.run_folder.folder import DIVERGED, REQUEUE, RunFolder
 from lamina.runs.run import Run
-from lamina.studies.cells import Cell
-from lamina.studies.engines.local import Job, run_jobs
+from lamina.studies.cells import GridCell, is_done
+from lamina.studies.engines import Engine
+from lamina.studies.engines.local import LocalEngine
 from lamina.studies.reuse import Fingerprint
-from lamina.studies.worker import command, is_done
 from lamina.tasks import build_task
 
-MEMORY_SHARE = 0.7  # of the machine's memory, for all workers together
-PROCESS_MEMORY = 400 * 2**20  # of a process before it has a model
+POLL_SECONDS = 0.5
 
 
-@dataclass(frozen=True)
-class Sharing:
-    """How a machine is divided among runs."""
+class IncompleteComparison(UserError):
+    """Some runs ended with an error; `report` has the others, if there are any."""
 
-    workers: int
-    threads: int
-
-
-class BrokenOff(UserError):
-    """Some runs did not get to an end; `others` did."""
-
-    def __init__(self, message: str, others: Sequence[Path]) -> None:
+    def __init__(self, message: str, report: ComparisonReport | None = None) -> None:
         super().__init__(message)
-        self.others = others
+        self.report = report
 
 
-def compare(cells: Sequence[Cell], folder: Path, sharing: Sharing | None = None) -> dict[str, Path]:
-    """Train every cell to its end; the run folders by name. Failed runs are results; a broken one is an error."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
-    stores = [_try_out(cell, folder) for cell in cells]
-    for cell, store in zip(cells, stores, strict=True):
-        _refresh(cell, store, folder, console)
-    sharing = sharing or share_machine(cells, folder)
+def compare(
+    cells: Sequence[GridCell], folder: Path, report: str | Path, *, title: str = "", engine: Engine | None = None
+) -> ComparisonReport:
+    """Train every cell that has no result yet, and write the report to a file.
+
+    A run that diverged is a result. If some end with an error, the others are reported before that is raised.
+    """
+    file = check_report_file(report)
     paths = {cell.name: folder / cell.name for cell in cells}
-    jobs = [
-        Job(cell.name, command(paths[cell.name], sharing.threads), RunFolder(paths[cell.name]).log)
-        for cell in cells
-        if not is_done(paths[cell.name], cell.config)
-    ]
-    table = ProgressTable({cell.name: (paths[cell.name], cell.config.train.steps) for cell in cells})
+    errors = train_cells(cells, folder, engine)
+    trained = [path for name, path in paths.items() if name not in errors]
+    compared = ComparisonReport.read(trained) if trained else None
+    if compared is not None:
+        compared.save(file, title)
+    if errors:
+        name, message = next(iter(errors.items()))
+        others = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        reported = f"\nThe report of the other runs: {file}" if compared else ""
+        log = RunFolder(paths[name]).log
+        raise IncompleteComparison(
+            f"{name} ended with an error{others}: {message}\nIts log is {log}{reported}", compared
+        )
+    assert compared is not None
+    return compared
+
+
+def train_cells(cells: Sequence[GridCell], folder: Path, engine: Engine | None = None) -> dict[str, str]:
+    """Train every cell that has no result yet; by name, the last message of those that ended with an error."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+    stores = [_build_on_meta(cell, folder) for cell in cells]  # all of them before anything is written
+    for cell, store in zip(cells, stores, strict=True):
+        _prepare_folder(cell, store, folder, console)
+    if engine is None:
+        largest = max(cells, key=lambda cell: cell.largest_depth)
+        engine = LocalEngine.for_runs(len(cells), Run(largest.config, folder / largest.name))
+    waiting = {cell.name: folder / cell.name for cell in cells if not is_done(folder / cell.name, cell.config)}
+    table = ProgressTable({cell.name: (folder / cell.name, cell.config.train.steps) for cell in cells})
     try:
         with table.shown():
-            codes = run_jobs(jobs, sharing.workers, table.update)
+            codes = _run(waiting, engine, table)
     except KeyboardInterrupt:
         console.print(f"Interrupted. What is done is kept in {folder}: the same command goes on from there.")
         raise
-    broken = [name for name, code in codes.items() if code]
-    if broken:
-        raise BrokenOff(_explain(broken, paths), [path for name, path in paths.items() if name not in broken])
-    return paths
+    return {name: _last_message(folder / name, code) for name, code in codes.items() if code not in (0, DIVERGED)}
 
 
-def share_machine(cells: Sequence[Cell], folder: Path) -> Sharing:
-    """A core for each run, as long as their memory fits: one thread each wastes less than two on one run.
+def _run(runs: Mapping[str, Path], engine: Engine, table: ProgressTable) -> dict[str, int]:
+    """The exit codes of the runs, by name. One that asks to be put back into the queue is submitted again."""
+    codes: dict[str, int] = {}
+    try:
+        futures = {engine.submit(path): name for name, path in runs.items()}
+        while futures:
+            table.update({name for future, name in futures.items() if future.running()})
+            for future in wait(futures, POLL_SECONDS, FIRST_COMPLETED).done:
+                name = futures.pop(future)
+                codes[name] = future.result()
+                if codes[name] == REQUEUE:
+                    futures[engine.submit(runs[name])] = name
+        table.update(set())
+    finally:
+        engine.shutdown(cancel_futures=True)
+    return codes
 
-    Memory that cannot be foreseen, as an adaptive softmax's, sets no limit.
-    """
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    largest = max(cells, key=lambda cell: cell.depth if isinstance(cell.depth, int) else max(cell.depth))
-    workers = min(len(cells), cores)
-    with suppress(UserError):
-        needed = Run(largest.config, folder / largest.name).plan().memory + PROCESS_MEMORY
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        workers = max(1, min(workers, int(total * MEMORY_SHARE // needed)))
-    return Sharing(workers, max(1, cores // workers))
 
-
-def _try_out(cell: Cell, folder: Path) -> Store:
-    """Build the model where it costs nothing: a mistake that concerns one scheme is told before any is trained."""
+def _build_on_meta(cell: GridCell, folder: Path) -> Store:
+    """Build the model without memory, so that a mistake in one scheme's options is reported before any training."""
     store = Run(cell.config, folder / cell.name).open_store()
     try:
         task = build_task(cell.config.task, store, cell.config.task_options)
@@ -107,7 +122,7 @@ def _try_out(cell: Cell, folder: Path) -> Store:
     return store
 
 
-def _refresh(cell: Cell, store: Store, folder: Path, console: Console) -> None:
+def _prepare_folder(cell: GridCell, store: Store, folder: Path, console: Console) -> None:
     """Move a run aside whose results would be others now, and write down what they depend on."""
     run = RunFolder(folder / cell.name)
     now = Fingerprint.of(cell.config, store)
@@ -121,9 +136,11 @@ def _refresh(cell: Cell, store: Store, folder: Path, console: Console) -> None:
     now.save(run.fingerprint)
 
 
-def _explain(broken: Sequence[str], paths: dict[str, Path]) -> str:
-    """What the first of them said last."""
-    log = RunFolder(paths[broken[0]]).log
-    said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()] if log.exists() else []
-    others = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
-    return f"{broken[0]} broke off{others}: {said[-1] if said else 'no message'}\nAll of it is in {log}"
+def _last_message(path: Path, code: int) -> str:
+    """Why a run ended with an error: the signal that killed it, or the last line of its log."""
+    if code < 0:
+        hint = ", perhaps for lack of memory" if -code == signal.SIGKILL else ""
+        return f"it was killed by signal {-code} ({signal.Signals(-code).name}){hint}"
+    log = RunFolder(path).log
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()] if log.exists() else []
+    return lines[-1] if lines else f"exit code {code}, and no message"

@@ -1,7 +1,7 @@
-"""The demonstration: a deep encoder–decoder learns to translate an embedded language under five schemes.
+"""The demonstration: a deep encoder–decoder is trained to translate an embedded language under five schemes.
 
-Depth, width and rate are such that a plain post-LN model gets stuck in a few minutes' training and others do not; all
-that is said at the end is computed from the runs.
+Depth, width and learning rate are such that a plain post-LN model does not train in a few minutes and others do.
+Everything that is printed at the end is computed from the runs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from lamina.files.progress import progress_bar
 from lamina.report.conclusions import best_run
 from lamina.report.labels import scheme_name
 from lamina.report.run_results import RunResult
-from lamina.runs.run import Run
+from lamina.report.terminal.runs import show_comparison
+from lamina.runs.run import Run, read_config
 from lamina.studies.cells import make_cells
-from lamina.studies.summary import compare_and_summarise
+from lamina.studies.compare import compare
 
 SCHEMES = ("post-ln", "pre-ln", "b2t", "admin", "resi-dual")
 DATA = "embedded-short-translation"
@@ -53,11 +54,11 @@ save_every = 0
 log_every = 10
 """
 STEPS = 500
-SHOWN, UNSEEN = 4, 1  # sentences, and the seed that draws them
+SENTENCES, SEED = 4, 1  # how many are translated at the end, and the seed that draws them
 
 
 def run_demo(folder: Path, steps: int = STEPS) -> Path:
-    """Train, report, translate; the report."""
+    """Train the five runs, report them, and translate a few sentences with the best one; the file of the report."""
     began, console = time.perf_counter(), Console(highlight=False, soft_wrap=True)
     console.print(
         f"The same 12-12 model and data under {len(SCHEMES)} residual schemes, {steps} steps each: "
@@ -67,9 +68,10 @@ def run_demo(folder: Path, steps: int = STEPS) -> Path:
         prepare(source_options(DATA, ".", str(folder / "data")), progress)
     config = folder / "demo.toml"
     write_file(config, CONFIG.format(store=folder / "data", steps=steps).encode())
-    cells, page = make_cells(config, [], SCHEMES), folder / "report.html"
-    results = compare_and_summarise(cells, folder / "runs", page, "Five residual schemes, twelve layers deep")
-    best = best_run(results)
+    cells, page = make_cells(read_config(config), SCHEMES), folder / "report.html"
+    report = compare(cells, folder / "runs", page, title="Five residual schemes, twelve layers deep")
+    show_comparison(report.summaries, report.conclusions)
+    best = best_run(report.results)
     if best is not None:
         _translate(best, folder / "runs" / best.name, console)
     console.print(f"\nThe report: [bold]{escape(str(page))}[/]  ({time.perf_counter() - began:.0f} s)")
@@ -77,9 +79,9 @@ def run_demo(folder: Path, steps: int = STEPS) -> Path:
 
 
 def _translate(best: RunResult, path: Path, console: Console) -> None:
-    """A few sentences that training has not seen, by the best model."""
+    """Translate a few sentences that are not in the training data with the best model."""
     run = Run(path)
-    source, target = zip(*translation_pairs("test", SHOWN, seed=UNSEEN, short=True), strict=True)
+    source, target = zip(*translation_pairs("test", SENTENCES, seed=SEED, short=True), strict=True)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("sentence", f"as {scheme_name(best.schemes)} translates it", "as it should be"):
         table.add_column(heading)

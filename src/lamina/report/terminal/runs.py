@@ -29,8 +29,11 @@ def show_run(run: RunSummary) -> None:
         console.print(_scores_table({"valid": run.final}))
 
 
-def show_comparison(runs: Sequence[RunSummary]) -> None:
-    """Print a row for each run; a failed run has its state in place of metrics, as in the papers' tables."""
+def show_comparison(runs: Sequence[RunSummary], conclusions: Sequence[str] = ()) -> None:
+    """Print a row for each run, then the conclusions.
+
+    A failed run has its state in place of metrics, as in the papers' tables.
+    """
     metrics = list(dict.fromkeys(name for run in runs for name in run.final if name not in ("loss", "nll")))
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("run", style="cyan", no_wrap=True)
@@ -48,6 +51,8 @@ def show_comparison(runs: Sequence[RunSummary]) -> None:
     for run in runs:
         if run.reason:
             console.print(f"{run.name}: {run.reason}", soft_wrap=True, markup=False)
+    for sentence in conclusions:
+        console.print(f"\n{sentence}", soft_wrap=True, markup=False)
 
 
 def show_evaluation(evaluation: Evaluation) -> None:

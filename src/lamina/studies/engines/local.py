@@ -1,61 +1,82 @@
-"""Commands side by side on this machine: a process each, so many at a time.
+"""Runs side by side on this machine, each in a process of its own.
 
-Workers say nothing to the pool but their exit code: how far they are is in their run folders. Whatever ends the pool
-ends them, for each holds the other end of a pipe that closes with it.
+A process that is killed takes no other with it. When the process of the engine ends, however it ends, so do its
+workers: each waits for the other end of a pipe to close, and then saves and leaves.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import sys
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
-POLL_SECONDS = 0.5
+from lamina.errors import UserError
+from lamina.run_folder.folder import REQUEUE, RunFolder
+from lamina.runs.run import Run
+
 SECONDS_TO_LEAVE = 60
+MEMORY_SHARE = 0.7  # of the machine's memory, for all workers together
+PROCESS_MEMORY = 400 * 2**20  # bytes of a process before it has a model
 
 
-@dataclass(frozen=True)
-class Job:
-    """A command, and the file that gets what it prints."""
+class LocalEngine:
+    """Trains up to `workers` runs at a time, each with so many threads; an `Engine`."""
 
-    name: str
-    command: tuple[str, ...]
-    log: Path
+    def __init__(self, workers: int, threads: int = 1) -> None:
+        self.workers, self.threads = workers, threads
+        self._pool = ThreadPoolExecutor(workers)
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._closed = False
 
+    @classmethod
+    def for_runs(cls, count: int, largest: Run) -> Self:
+        """A core for each run, as far as memory allows: two threads on one run are slower than two runs of one thread.
 
-def run_jobs(jobs: Sequence[Job], workers: int, watch: Callable[[set[str]], None]) -> dict[str, int]:
-    """The exit code of every job. `watch` is called now and then with the names of those at work."""
-    waiting, active, codes = list(jobs), dict[str, subprocess.Popen[bytes]](), dict[str, int]()
-    try:
-        while waiting or active:
-            while waiting and len(active) < workers:
-                job = waiting.pop(0)
-                active[job.name] = _start(job)
-            watch(set(active))
-            time.sleep(POLL_SECONDS)
-            codes |= {name: process.returncode for name, process in active.items() if process.poll() is not None}
-            active = {name: process for name, process in active.items() if name not in codes}
-        watch(set())
-    finally:
-        _end(list(active.values()))
-    return codes
+        Memory that cannot be planned, as that of an adaptive softmax, sets no limit.
+        """
+        cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+        workers = min(count, cores)
+        with suppress(UserError):
+            needed = largest.plan().memory + PROCESS_MEMORY
+            total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+            workers = max(1, min(workers, int(total * MEMORY_SHARE // needed)))
+        return cls(workers, max(1, cores // workers))
 
+    def submit(self, run: Path) -> Future[int]:
+        return self._pool.submit(self._train, run)
 
-def _start(job: Job) -> subprocess.Popen[bytes]:
-    job.log.parent.mkdir(parents=True, exist_ok=True)
-    with job.log.open("ab") as log:
-        return subprocess.Popen(job.command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT)
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=cancel_futures)
+        with self._lock:
+            self._closed = True
+            processes = list(self._processes)
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            try:
+                process.wait(SECONDS_TO_LEAVE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        self._pool.shutdown(wait)
 
+    def _train(self, run: Path) -> int:
+        log_file = RunFolder(run).log
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        with self._lock, log_file.open("ab") as log:
+            if self._closed:
+                return REQUEUE
+            process = subprocess.Popen(self.command(run), stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT)
+            self._processes.add(process)
+        code = process.wait()
+        self._processes.discard(process)
+        return code
 
-def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Ask them to save and leave; they have a moment for it."""
-    for process in processes:
-        process.terminate()
-    for process in processes:
-        try:
-            process.wait(SECONDS_TO_LEAVE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    def command(self, run: Path) -> tuple[str, ...]:
+        """The command that trains a run."""
+        return (sys.executable, "-m", "lamina.studies.worker", str(run), "--threads", str(self.threads))

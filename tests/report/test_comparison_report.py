@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lamina.errors import UserError
-from lamina.studies.summary import run_folders
+from lamina.report.comparison_report import choose_run_folders
 
 
 @pytest.fixture
@@ -21,18 +21,20 @@ def compared(tmp_path: Path) -> Path:
 
 def test_all_in_the_folder_of_a_comparison(compared: Path) -> None:
     """Files are no runs; a run moved aside gives way to its successor, and stays where it has none."""
-    shown = run_folders(sorted(compared.iterdir()))
+    shown = choose_run_folders(sorted(compared.iterdir()))
     assert [path.name for path in shown] == ["b2t-1-seed1", "pre-ln-1-seed1.former2"]
 
 
 def test_what_is_asked_for_by_name(compared: Path) -> None:
     former = compared / "b2t-1-seed1.former1"
-    assert run_folders([str(former)]) == [former]
-    assert run_folders([compared / "missing"]) == [compared / "missing"], "whoever reads it says that it is no run"
+    assert choose_run_folders([str(former)]) == [former]
+    assert choose_run_folders([compared / "missing"]) == [compared / "missing"], (
+        "whoever reads it says that it is no run"
+    )
 
 
 def test_a_run_given_twice_is_refused(compared: Path) -> None:
     run = compared / "b2t-1-seed1"
     for again in (run, f"{run}/", run / ".." / run.name, os.path.relpath(run)):
         with pytest.raises(UserError, match="b2t-1-seed1.* would count as two seeds"):
-            run_folders([run, again])
+            choose_run_folders([run, again])
