@@ -73,7 +73,7 @@ def test_train_takes_a_config_or_its_values(stores: Path, tmp_path: Path, monkey
     assert [loss for _, loss in lines(values.path, "loss")] == [loss for _, loss in lines(run.path, "loss")]
     with pytest.raises(UserError, match=r"train.steps=3: overrides are for configs in files"):
         lamina.train(config, ["train.steps=3"])
-    with pytest.raises(UserError, match=r"config: train: unknown option 'stesp'; did you mean 'steps'"):
+    with pytest.raises(UserError, match=r"config: train.stesp: unknown option 'stesp'; did you mean 'steps'"):
         lamina.train({"train": {"stesp": 3}})
 
 

@@ -20,6 +20,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from lamina.config import read_values
 from lamina.diagnosis.examine import examine
 from lamina.diagnosis.options import DiagnoseOptions, Thresholds
 from lamina.diagnosis.results import Diagnosis, read_diagnoses
@@ -63,7 +64,13 @@ def train(
 
     A run that diverges is a result, not an error: its state is then `failed`.
     """
-    chosen, default = _read(config, overrides)
+    if isinstance(config, str | Path):
+        path = Path(config)
+        chosen, default = read_config(path, overrides), path if path.is_dir() else Path("runs", path.stem)
+    else:
+        values, where = _read_values(config, overrides)
+        chosen = config if isinstance(config, RunConfig) else RunConfig.read(values, where=where)
+        default = Path("runs", chosen.task)
     run = Run(chosen, default if folder is None else folder)
     run.train(force=force, quiet=quiet, callbacks=callbacks)
     return run
@@ -93,9 +100,10 @@ def compare(
 
     Runs that are finished are reused; a comparison that was interrupted goes on where it was.
     """
-    chosen, default = _read(config, overrides)
-    place = default.with_name(f"{default.name}-compared") if folder is None else Path(folder)
-    cells = make_cells(chosen, schemes, depths, seeds)
+    values, where = _read_values(config, overrides)
+    name = Path(config).stem if isinstance(config, str | Path) else values.get("task", RunConfig().task)
+    place = Path("runs", f"{name}-compared") if folder is None else Path(folder)
+    cells = make_cells(values, schemes, depths, seeds, where=where)
     return compare_cells(cells, place, place / "report.html" if report is None else report, engine=engine)
 
 
@@ -200,15 +208,15 @@ def diagnose_paths(arguments: Sequence[str], extent: Extent, progress: Progress 
     return found
 
 
-def _read(config: RunConfig | Mapping[str, Any] | str | Path, overrides: Sequence[str]) -> tuple[RunConfig, Path]:
-    """The config, and the default folder of its run."""
+def _read_values(
+    config: RunConfig | Mapping[str, Any] | str | Path, overrides: Sequence[str]
+) -> tuple[Mapping[str, Any], str]:
+    """The values that a config sets, not yet checked, and what messages about it begin with."""
     if isinstance(config, str | Path):
-        path = Path(config)
-        return read_config(path, overrides), path if path.is_dir() else Path("runs", path.stem)
+        return read_values(config, overrides), str(config)
     if overrides:
         raise UserError(f"{overrides[0]}: overrides are for configs in files; change the values themselves")
-    chosen = config if isinstance(config, RunConfig) else RunConfig.read(config, where="config")
-    return chosen, Path("runs", chosen.task)
+    return config.model_dump(exclude_unset=True) if isinstance(config, RunConfig) else config, "config"
 
 
 def _refuse_other_folder(folder: RunFolder) -> None:

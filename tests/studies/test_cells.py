@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lamina.config import to_toml
+from lamina.config import read_values, to_toml
 from lamina.errors import UserError
 from lamina.run_folder.folder import RunFolder
-from lamina.runs.run import Run, read_config
+from lamina.runs.run import Run
 from lamina.studies.cells import is_done, make_cells, read_depth, train_cell
 from lamina.training.config import RunConfig
 
@@ -23,7 +23,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def test_every_combination_seed_by_seed(config: Path) -> None:
-    cells = make_cells(read_config(config, ["train.steps=5"]), ["b2t", "post-ln"], ["3", "4-2"], seeds=2)
+    cells = make_cells(read_values(config, ["train.steps=5"]), ["b2t", "post-ln"], ["3", "4-2"], seeds=2)
     assert [cell.name for cell in cells] == [
         f"{scheme}-{depth}-seed{seed}" for seed in (7, 8) for depth in ("3", "4-2") for scheme in ("b2t", "post-ln")
     ]
@@ -34,14 +34,14 @@ def test_every_combination_seed_by_seed(config: Path) -> None:
 
 
 def test_encoder_and_decoder_may_differ(config: Path) -> None:
-    (cell, same) = make_cells(read_config(config), ["post-ln / pre-ln", "b2t/b2t"])
+    (cell, same) = make_cells(read_values(config), ["post-ln / pre-ln", "b2t/b2t"])
     assert (cell.scheme, cell.name) == ("post-ln/pre-ln", "post-ln+pre-ln-2-seed7")
     assert list(cell.config.model.residual) == ["post-ln", "pre-ln"]
     assert same.scheme == "b2t"
 
 
 def test_depth_of_the_config_is_the_default(config: Path) -> None:
-    assert [cell.depth for cell in make_cells(read_config(config), ["b2t"])] == [2]
+    assert [cell.depth for cell in make_cells(read_values(config), ["b2t"])] == [2]
 
 
 @pytest.mark.parametrize(
@@ -58,15 +58,15 @@ def test_depth_of_the_config_is_the_default(config: Path) -> None:
 )
 def test_mistakes_are_named(config: Path, schemes: list[str], depths: list[str], says: str) -> None:
     with pytest.raises(UserError, match=says):
-        make_cells(read_config(config), schemes, depths)
+        make_cells(read_values(config), schemes, depths)
 
 
 def test_config_without_a_depth(tmp_path: Path) -> None:
     file = tmp_path / "none.toml"
     file.write_text("[model]\nmodel_dim = 16\n")
     with pytest.raises(UserError, match=r"no depth is given; set model.num_layers"):
-        make_cells(read_config(file), ["b2t"])
-    assert make_cells(read_config(file, ["model.preset=iwslt"]), ["b2t"])[0].depth == 6
+        make_cells(read_values(file), ["b2t"])
+    assert make_cells(read_values(file, ["model.preset=iwslt"]), ["b2t"])[0].depth == 6
 
 
 def test_depths_of_two_stacks() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from lamina import residual
+from lamina.config import read_values
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.diagnosis.results import Diagnosis
@@ -55,7 +56,7 @@ def config(tmp_path: Path) -> Path:
 def cells_of(
     config: Path, schemes: Sequence[str], overrides: Sequence[str] = (), depths: Sequence[str] = (), seeds: int = 1
 ) -> list[GridCell]:
-    return make_cells(read_config(config, overrides), schemes, depths, seeds)
+    return make_cells(read_values(config, overrides), schemes, depths, seeds)
 
 
 def trained(cells: Sequence[GridCell], folder: Path) -> dict[str, Path]:
@@ -156,9 +157,10 @@ def test_what_finished_is_reported_though_another_run_ends_with_an_error(config:
 
 
 def test_a_mistake_that_concerns_one_scheme_is_told_before_any_is_trained(config: Path, tmp_path: Path) -> None:
-    cells = cells_of(config, ["resi-dual", "b2t"], ["model.residual_options={dual_scale=0.5}"])
-    with pytest.raises(UserError, match="b2t-1-seed1: residual scheme 'b2t': unknown option 'dual_scale'"):
-        trained(cells, tmp_path / "runs")
+    overrides = ["model.residual_options={dual_scale=0.5}"]
+    assert len(cells_of(config, ["resi-dual"], overrides)) == 1
+    with pytest.raises(UserError, match=r"config with b2t: .*residual_options.*unknown option 'dual_scale'"):
+        trained(cells_of(config, ["resi-dual", "b2t"], overrides), tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 

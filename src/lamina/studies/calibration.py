@@ -14,11 +14,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from lamina.config import read_values
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.diagnosis.results import Diagnosis
 from lamina.files.atomic import write_file
-from lamina.runs.run import read_config
 from lamina.studies.calibration_score import CalibrationCell, RunOutcome, calibrate
 from lamina.studies.cells import make_cells
 from lamina.studies.compare import compare
@@ -54,8 +54,8 @@ def run_grid(
     lengths = [f"train.validate_every={steps}", f"schedule.warmup_steps={max(1, steps // 4)}"]
     outcomes, diagnoses = dict[CalibrationCell, RunOutcome](), dict[CalibrationCell, Diagnosis]()
     for learning_rate in learning_rates:
-        config = read_config(file, [*OVERRIDES, *lengths, f"schedule.learning_rate={learning_rate}"])
-        cells = make_cells(config, SCHEMES, DEPTHS, seeds)
+        values = read_values(file, [*OVERRIDES, *lengths, f"schedule.learning_rate={learning_rate}"])
+        cells = make_cells(values, SCHEMES, DEPTHS, seeds)
         place = folder / f"rate-{learning_rate:g}"
         report = compare(cells, place, place / "report.html")
         for cell, result in zip(cells, report.results, strict=True):

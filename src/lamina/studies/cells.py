@@ -6,7 +6,7 @@ import re
 import resource
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,18 +49,28 @@ class GridCell:
 
 
 def make_cells(
-    config: RunConfig, schemes: Sequence[str], depths: Sequence[Depth | str] = (), seeds: int = 1
+    values: Mapping[str, Any],
+    schemes: Sequence[str],
+    depths: Sequence[Depth | str] = (),
+    seeds: int = 1,
+    *,
+    where: str = "config",
 ) -> list[GridCell]:
-    """All combinations, seed by seed, so that a comparison that is interrupted has as many runs of each scheme."""
+    """All combinations, seed by seed, so that a comparison that is interrupted has as many runs of each scheme.
+
+    values: those of a config, not yet checked: options of a scheme need not fit the scheme that the config names.
+    where: what messages about mistakes begin with, such as the file of the config.
+    """
     names = [read_scheme(name) for name in schemes]
-    chosen = [read_depth(depth) for depth in depths] or [_depth_of(config)]
-    for what, values in (("scheme", names), ("depth", [_depth_text(depth) for depth in chosen])):
-        repeated = [value for at, value in enumerate(values) if value in values[:at]]
+    first = _config(values, where, names[0])
+    chosen = [read_depth(depth) for depth in depths] or [_depth_of(first, where)]
+    for what, given in (("scheme", names), ("depth", [_depth_text(depth) for depth in chosen])):
+        repeated = [each for at, each in enumerate(given) if each in given[:at]]
         if repeated:
             raise UserError(f"the {what} {repeated[0]!r} is listed twice")
     return [
-        GridCell(scheme, depth, seed, _config(config, scheme, depth, seed))
-        for seed in range(config.seed, config.seed + seeds)
+        GridCell(scheme, depth, seed, _config(values, where, scheme, depth, seed))
+        for seed in range(first.seed, first.seed + seeds)
         for depth in chosen
         for scheme in names
     ]
@@ -131,16 +141,20 @@ def _peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _config(base: RunConfig, scheme: str, depth: Depth, seed: int) -> RunConfig:
-    values: dict[str, Any] = base.model_dump(exclude_unset=True) | {"seed": seed}
-    schemes: str | list[str] = scheme.split("/") if "/" in scheme else scheme
-    values["model"] = values.get("model", {}) | {"residual": schemes, "num_layers": depth}
-    return RunConfig.read(values, where=f"{scheme}, depth {_depth_text(depth)}")
+def _config(
+    values: Mapping[str, Any], where: str, scheme: str, depth: Depth | None = None, seed: int | None = None
+) -> RunConfig:
+    chosen: dict[str, Any] = {"residual": scheme.split("/") if "/" in scheme else scheme}
+    chosen |= {} if depth is None else {"num_layers": depth}
+    model = values.get("model", {})
+    changed = dict(values) | ({} if seed is None else {"seed": seed})
+    changed["model"] = {**model, **chosen} if isinstance(model, Mapping) else model
+    return RunConfig.read(changed, where=f"{where} with {scheme}")
 
 
-def _depth_of(config: RunConfig) -> Depth:
+def _depth_of(config: RunConfig, where: str) -> Depth:
     if config.model.preset is None and "num_layers" not in config.model.model_fields_set:
-        raise UserError("no depth is given; set model.num_layers, or compare with --depth 6,12")
+        raise UserError(f"{where}: no depth is given; set model.num_layers, or compare with --depth 6,12")
     return config.model.num_layers
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from lamina.config import read_values
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.data.synthetic import translation_pairs
@@ -22,7 +23,7 @@ from lamina.report.conclusions import best_run
 from lamina.report.labels import scheme_name
 from lamina.report.run_results import RunResult
 from lamina.report.terminal.runs import show_comparison
-from lamina.runs.run import Run, read_config
+from lamina.runs.run import Run
 from lamina.studies.cells import make_cells
 from lamina.studies.compare import compare
 
@@ -68,7 +69,7 @@ def run_demo(folder: Path, steps: int = STEPS) -> Path:
         prepare(source_options(DATA, ".", str(folder / "data")), progress)
     config = folder / "demo.toml"
     write_file(config, CONFIG.format(store=folder / "data", steps=steps).encode())
-    cells, page = make_cells(read_config(config), SCHEMES), folder / "report.html"
+    cells, page = make_cells(read_values(config), SCHEMES), folder / "report.html"
     report = compare(cells, folder / "runs", page, title="Five residual schemes, twelve layers deep")
     show_comparison(report.summaries, report.conclusions)
     best = best_run(report.results)
