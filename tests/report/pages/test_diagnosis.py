@@ -168,6 +168,7 @@ def test_a_curve_without_a_finite_number_is_drawn_empty(log: bool) -> None:
 
 def test_models_of_one_name_are_told_apart() -> None:
     text = diagnosis_page([make("pre-ln"), make("pre-ln", step=500), make("pre-ln", step=500)], "md")
+    assert text.startswith("# Diagnosis: pre-ln\n")
     assert "### pre-ln at the start\n" in text
     assert "### pre-ln after 500 steps (2)\n" in text
 

@@ -122,7 +122,10 @@ def _maps(models: Sequence[MeasuredModel], alone: bool) -> dict[str, list[Titled
     for model in models:
         for grid in model.measurement.grids:
             part = name_of(grid) or model.name
-            found.setdefault("" if alone else part, []).append((part if alone else model.name, grid))
+            if len(models) == 1:
+                found.setdefault("" if alone else model.name, []).append((part, grid))
+            else:
+                found.setdefault(part, []).append((model.name, grid))
     return found
 
 

@@ -31,13 +31,18 @@ def diagnosis_page(diagnoses: Sequence[Diagnosis], form: str = "html") -> str:
     return render(
         "diagnosis",
         form,
-        title=f"Diagnosis: {models[0].name}" if len(models) == 1 else f"Diagnosis of {len(models)} models",
+        title=_title([each.diagnosis.name for each in models]),
         models=models,
         overview=overview({each.name: each.diagnosis.findings for each in models}) if len(models) > 1 else None,
         sections=sections,
         not_measured=_not_measured(models, {section.about.key: section.about.title for section in sections}),
         cards=scheme_cards(scheme for each in models for scheme in each.diagnosis.schemes),
     )
+
+
+def _title(names: Sequence[str]) -> str:
+    """The name of the model, where all diagnoses are of one, else how many there are."""
+    return f"Diagnosis: {names[0]}" if len(set(names)) == 1 else f"Diagnosis of {len(names)} models"
 
 
 def scheme_cards(schemes: Iterable[str]) -> list[Card]:
