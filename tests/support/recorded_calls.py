@@ -1,7 +1,7 @@
 """Records the calls that lead from an entry to the place where the work is done.
 
-`python -m support.recorded_calls train` prints a line for each function of Lamina on the way, `runs/run.py: Run.train`. Comprehensions and callers that only
-call back (torch's hooks, typer) are not Lamina's functions and are left out.
+`python -m support.recorded_calls train` prints a line for each function of Lamina on the way, such as
+`runs/run.py: Run.train`. Comprehensions, torch's hooks and typer are left out.
 """
 
 from __future__ import annotations
