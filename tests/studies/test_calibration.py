@@ -90,7 +90,7 @@ def test_the_same_model_is_expected_to_fail_at_a_high_rate_only() -> None:
     better = [CalibrationCell("best", 6, rate, 1) for rate in (1e-3, 1e-2)]
     decoder = Location(stack="decoder")
     curve = Series(location=decoder, x=(0.01, 0.1, 0.3), y=(1.0, 0.1, 0.01))
-    moved = GradientWhenMoved().measurement([curve], facts=[Fact(name="at the start", location=decoder, value=0.8)])
+    moved = GradientWhenMoved().measurement([curve], facts=[Fact(name="unmoved", location=decoder, value=0.8)])
     outcomes = {cell: outcome(3.0) for cell in (low, *better)} | {high: outcome(5.0)}
     diagnoses = dict.fromkeys(better, diagnosis(0.8))
     with_moved = diagnosis(0.8, moved)

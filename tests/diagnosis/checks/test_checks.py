@@ -124,7 +124,7 @@ def test_remedies_are_the_schemes_own_and_not_inherited() -> None:
 
 def test_every_finding_has_its_number_its_threshold_and_its_place() -> None:
     moved = measurement(
-        "gradient-when-moved", line(0.8, 0.01, stack="decoder"), facts=[fact("at the start", 0.9, stack="decoder")]
+        "gradient-when-moved", line(0.8, 0.01, stack="decoder"), facts=[fact("unmoved", 0.9, stack="decoder")]
     )
     for found in run_checks([*measured("post-ln", 18), moved], schemes=["post-ln"], learning_rate=0.1):
         if found.severity != "not measured":

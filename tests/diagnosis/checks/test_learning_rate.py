@@ -21,7 +21,7 @@ def curve(*shares: float) -> Series:
 
 
 def judged(shares: Series, learning_rate: float | None, start: float = 0.9) -> Finding:
-    moved = measurement("gradient-when-moved", shares, facts=[fact("at the start", start, stack="decoder")])
+    moved = measurement("gradient-when-moved", shares, facts=[fact("unmoved", start, stack="decoder")])
     (found,) = findings("learning-rate", [moved], schemes=["post-ln"], learning_rate=learning_rate)
     assert found.location == Location(stack="decoder")
     return found

@@ -53,7 +53,7 @@ class LearningRate(Check):
             return
         for curve in measurement.measured:
             location = Location(stack=curve.location.stack)
-            at_start = measurement.fact("at the start", stack=location.stack)
+            at_start = measurement.fact("unmoved", stack=location.stack)
             if at_start is None or isnan(at_start) or isnan(curve.y[0]):
                 yield self.finding(
                     "not measured", f"no gradient reaches the layers of the {location}", location=location

@@ -30,7 +30,7 @@ class Vanished(Check):
         measurement = evidence.get("watched-weakest-layer")
         if measurement is None:
             return
-        for judged in measurement.find_facts("judged"):
+        for judged in measurement.find_facts("stack of the loss"):
             location = Location(stack=judged.location.stack)
             series = measurement.select(stack=location.stack)
             known = {x: y for each in series for x, y in zip(each.x, each.y, strict=True) if isfinite(y)}

@@ -5,7 +5,7 @@
 Adam moves every weight by about its learning rate at each step, whatever the gradient, so m grows with the learning
 rate. A model may have a good gradient at initialisation and lose it a little further on: where norms stand in the
 stream, larger weights make branches outweigh the stream they are added to, and every norm then passes less of the
-gradient on. Where the stream grows along with its branches, nothing is lost. Fact of each stack: `at the start`, the
+gradient on. Where the stream grows along with its branches, nothing is lost. Fact of each stack: `unmoved`, the
 ratio before any move.
 """
 
@@ -65,7 +65,7 @@ class GradientWhenMoved(Measure):
         for stack in stacks:
             location, y = Location(stack=stack), tuple(_share(each.get(stack, {})) for each in found)
             series.append(Series(location=location, x=MOVES, y=y))
-            facts.append(Fact(name="at the start", location=location, value=_share(start.get(stack, {}))))
+            facts.append(Fact(name="unmoved", location=location, value=_share(start.get(stack, {}))))
         return self.measurement(series, facts=facts)
 
 
