@@ -31,6 +31,7 @@ from lamina.model.initialisation import Initialisation
 from lamina.model.options import ModelChoices
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.run import Run
+from lamina.studies.reuse import scheme_versions, task_versions
 from lamina.tasks import TASKS, build_task
 from lamina.training.config import RunConfig
 from lamina.training.optimisers import OPTIMISERS
@@ -91,10 +92,13 @@ def rows() -> dict[str, Row]:
 
 def versions() -> dict[str, dict[str, int]]:
     """The present result versions that each row depends on."""
-    present = {SHARED: training_package.RESULT_VERSION, MEASURES: measures.RESULT_VERSION}
-    present |= {f"scheme {scheme.name}": scheme.result_version for scheme in residual.schemes()}
-    present |= {f"task {name}": TASKS[name].result_version for name in TASKS}
-    return {name: {component: present[component] for component in row.depends} for name, row in rows().items()}
+    present = {SHARED: {SHARED: training_package.RESULT_VERSION}, MEASURES: {MEASURES: measures.RESULT_VERSION}}
+    present |= {f"scheme {name}": scheme_versions(name) for name in residual.names()}
+    present |= {f"task {name}": task_versions(name) for name in TASKS}
+    return {
+        name: {component: version for each in row.depends for component, version in present[each].items()}
+        for name, row in rows().items()
+    }
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from lamina.data.store import Store
 from lamina.diagnosis import measures
 from lamina.model.presets import PRESETS
 from lamina.runs.diagnose import Extent
-from lamina.studies.reuse import Fingerprint, diagnosis_fingerprint, result_versions
+from lamina.studies.reuse import Fingerprint, diagnosis_fingerprint, result_versions, scheme_versions
 from lamina.tasks import TASKS
 from lamina.training.config import RunConfig
 
@@ -103,6 +103,13 @@ def test_raised_versions_count_for_the_runs_that_depend_on_them(store: Store, mo
         "result version of shared path: 1 -> 2",
         "result version of task translation: 1 -> 3",
     ]
+
+
+def test_a_scheme_depends_on_the_versions_of_those_it_derives_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    derived = config(model={"residual": "b2t-over-all"})
+    monkeypatch.setattr(residual.find("b2t"), "result_version", 2)
+    assert scheme_versions("b2t-over-all") == {"scheme b2t-over-all": 1, "scheme b2t": 2}
+    assert result_versions(derived)["scheme b2t"] == 2
 
 
 def test_another_scheme_is_named_once(store: Store) -> None:

@@ -120,7 +120,8 @@ class Residual(nn.Module, Generic[State]):
 
     name: ClassVar[str]
     result_version: ClassVar[int] = 1
-    """Raise it when the scheme computes other numbers than before: its finished runs are then trained again."""
+    """Raise it when the scheme computes other numbers than before: its finished runs, and those of schemes derived from
+    it, are then trained again. Not inherited."""
     aliases: ClassVar[tuple[str, ...]] = ()
     placement: ClassVar[Placement]
     """Where its norms stand: after the sum, before the branch, both, or nowhere."""

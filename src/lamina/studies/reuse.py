@@ -13,6 +13,7 @@ does not, the golden values that guard the result versions differ under it, and 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
@@ -26,6 +27,7 @@ from lamina.files.atomic import write_file
 from lamina.files.hashes import hash_file
 from lamina.model.options import pair
 from lamina.options import Affects, Options, result_values
+from lamina.registry import Registry
 from lamina.runs.changes import differences
 from lamina.runs.diagnose import Extent
 from lamina.tasks import TASKS
@@ -77,12 +79,27 @@ class Fingerprint(Options):
 
 def result_versions(config: RunConfig) -> dict[str, int]:
     """The result versions of the code that trains a config."""
-    schemes = [residual.find(name) for name in pair(config.model.residual)]
-    return {
-        "shared path": training.RESULT_VERSION,
-        **{f"scheme {scheme.name}": scheme.result_version for scheme in schemes},
-        f"task {config.task}": TASKS[config.task].result_version,
-    }
+    found = {"shared path": training.RESULT_VERSION}
+    for name in pair(config.model.residual):
+        found |= scheme_versions(name)
+    return found | task_versions(config.task)
+
+
+def scheme_versions(name: str) -> dict[str, int]:
+    """The result versions of a scheme and of the schemes that it derives from: `{"scheme b2t": 1}`."""
+    return {f"scheme {base}": version for base, version in _with_bases(residual.SCHEMES, residual.find(name))}
+
+
+def task_versions(name: str) -> dict[str, int]:
+    """The result versions of a task and of the tasks that it derives from: `{"task translation": 1}`."""
+    return {f"task {base}": version for base, version in _with_bases(TASKS, TASKS[name])}
+
+
+def _with_bases(registry: Registry[Any], member: type) -> Iterator[tuple[str, int]]:
+    names = {each: name for name, each in registry.members.items()}
+    for each in member.__mro__:
+        if each in names:
+            yield names[each], vars(each).get("result_version", 1)
 
 
 def diagnosis_fingerprint(config: RunConfig, extent: Extent) -> str:

@@ -108,8 +108,8 @@ class Task:
 
     name: ClassVar[str]
     result_version: ClassVar[int] = 1
-    """Raise it when the task gives other inputs, losses or metrics than before: its finished runs are then trained
-    again."""
+    """Raise it when the task gives other inputs, losses or metrics than before: its finished runs, and those of tasks
+    derived from it, are then trained again. Not inherited."""
     embedded: ClassVar[str | Source]
     """The data used where a config names no store: a data set of the catalogue, or one that the task describes."""
     fields: ClassVar[tuple[str, ...]]
