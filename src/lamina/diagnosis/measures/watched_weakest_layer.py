@@ -2,8 +2,8 @@
 
     min_l ‖∂L/∂W_l‖ ÷ ‖∂L/∂W_L‖, L the last layer of the stack
 
-After Liu et al. 2020, figure 3. Fact: `stack of the loss`, 1 at the stack from which the loss is computed: the others may have
-next to no gradient in their lower layers in runs that train well.
+After Liu et al. 2020, figure 3. Fact: `stack of the loss`, 1 at the stack from which the loss is computed: the others
+may have next to no gradient in their lower layers in runs that train well.
 """
 
 from __future__ import annotations
@@ -38,4 +38,6 @@ class WatchedWeakestLayer(Measure):
             over_steps(Location(stack=stack), history, [each[stack].share if stack in each else nan for each in found])
             for stack in stacks
         ]
-        return self.measurement(series, facts=[Fact(name="stack of the loss", location=Location(stack=judged), value=1.0)])
+        return self.measurement(
+            series, facts=[Fact(name="stack of the loss", location=Location(stack=judged), value=1.0)]
+        )
