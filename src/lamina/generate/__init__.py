@@ -1,1 +1,1 @@
-"""From a trained model to text."""
+"""Generation: beam search, greedy decoding, sampling and scoring."""

@@ -1,9 +1,9 @@
-"""Beam search: of all one-word extensions of the open hypotheses, keep the best, again and again.
+"""Beam search: at each step, keep the best of all one-token extensions of the open hypotheses.
 
-Of a sentence's 2·beam best extensions, those among the first `beam` that end the sentence are put aside, and the best
-`beam` of the others go on. Those put aside compete by log P(y | x) / lp(y).
+Of a sentence's 2·beam best extensions, those among the first `beam` that end the sentence are moved to the ended
+hypotheses, and the best `beam` of the others stay open. Ended hypotheses are ranked by log P(y | x) / lp(y).
 
-All bookkeeping is on tensors of (sentences, beam); Python sees a hypothesis only when its sentence is done.
+All state is in tensors of (sentences, beam); hypotheses become Python objects only when their sentence is done.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lamina.generate.options import GenerateOptions
 def search_beams(
     decoder: Decoder, limits: np.ndarray, options: GenerateOptions, eos: int
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """Each sentence's number and its hypotheses, best first, as soon as it is done."""
+    """The index of each sentence and its hypotheses, best first, as soon as it is done."""
     beams = Beams(limits, options, eos, decoder.device)
     sentences = np.arange(len(limits))
     scores = decoder.start()
@@ -51,7 +51,7 @@ class Beams:
         self.options, self.eos = options, eos
         self.limits = torch.from_numpy(limits).to(device)
         count, beam, room = len(limits), options.beam, int(limits.max())
-        self.length = 0  # tokens of every open hypothesis
+        self.length = 0  # the number of tokens of every open hypothesis
         self.history = torch.zeros(count, 1, room, dtype=torch.int64, device=device)
         self.totals = torch.zeros(count, 1, device=device)  # log-probabilities of the open ones, best first
         self.ended_scores = torch.full((count, beam), -torch.inf, device=device)  # best first; −∞ where there is none
@@ -60,10 +60,10 @@ class Beams:
         self.ended_history = torch.zeros(count, beam, room, dtype=torch.int64, device=device)
 
     def extend(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """One word more for the best; their parents and words, (sentences, beam) each."""
+        """Extend the hypotheses by one token; returns the parents and tokens of the best, (sentences, beam) each."""
         totals, parents, tokens = self._candidates(scores)  # (sentences, 2·beam) each, best first
         ends = tokens == self.eos
-        self._put_aside(totals.masked_fill(~ends, -torch.inf), parents)
+        self._add_ended(totals.masked_fill(~ends, -torch.inf), parents)
         self.totals, chosen = totals.masked_fill(ends, -torch.inf).topk(self.options.beam)
         parents, tokens = parents.gather(1, chosen), tokens.gather(1, chosen)
         self.history = _rows(self.history, parents)
@@ -84,8 +84,8 @@ class Beams:
         places = F.pad(places, (0, missing))
         return totals, places // per_row, words.flatten(1).gather(1, places)
 
-    def _put_aside(self, totals: Tensor, parents: Tensor) -> None:
-        """Take the best of what has ended before and what ends now; totals are −∞ where nothing ends."""
+    def _add_ended(self, totals: Tensor, parents: Tensor) -> None:
+        """Keep the best of those that had ended and those that end now; totals are −∞ where none ends."""
         beam = self.options.beam
         totals, parents = totals[:, :beam], parents[:, :beam]  # an end counts if it is among the first
         scores = totals / penalty(self.length + 1, self.options)
@@ -96,24 +96,24 @@ class Beams:
         self.ended_history = _rows(torch.cat([self.ended_history, _rows(self.history, parents)], 1), chosen)
 
     def done(self) -> np.ndarray:
-        """Which sentences have nothing better to come, by the rule of the options."""
+        """Which sentences are done, by the `stop` option."""
         best_open, worst_ended = self.totals[:, 0], self.ended_scores[:, -1]
         out_of_reach = (self.length > self.limits) | (best_open == -torch.inf)
         if self.options.stop == "full":
-            better_to_come = worst_ended == -torch.inf
+            can_improve = worst_ended == -torch.inf
         else:
-            better_to_come = best_open / self._kindest_penalty() > worst_ended
-        return (out_of_reach | ~better_to_come).cpu().numpy()
+            can_improve = best_open / self._largest_penalty() > worst_ended
+        return (out_of_reach | ~can_improve).cpu().numpy()
 
-    def _kindest_penalty(self) -> Tensor | float:
-        """What the best open hypothesis may at best be divided by: log-probabilities are negative, so the most."""
+    def _largest_penalty(self) -> Tensor | float:
+        """The largest length penalty of the best open hypothesis; since log P < 0, it gives the best score."""
         if self.options.stop == "likely":
             return penalty(self.length, self.options)
         soonest = penalty(self.length + 1, self.options)
         return torch.clamp(penalty(self.limits + 1, self.options), min=soonest)
 
     def hypotheses(self, place: int) -> list[Hypothesis]:
-        """The best that have ended, of the sentence at that place."""
+        """The best ended hypotheses of a sentence."""
         parts = (self.ended_scores, self.ended_totals, self.ended_lengths, self.ended_history)
         rows = zip(*(part[place, : self.options.nbest].tolist() for part in parts), strict=True)
         return [
@@ -121,7 +121,7 @@ class Beams:
         ]
 
     def keep(self, sentences: np.ndarray) -> None:
-        """Sentence i becomes what `sentences[i]` was; the others leave."""
+        """Keep the given sentences only, in this order."""
         kept = torch.from_numpy(sentences).to(self.limits.device)
         self.limits, self.totals, self.history = self.limits[kept], self.totals[kept], self.history[kept]
         self.ended_scores, self.ended_totals = self.ended_scores[kept], self.ended_totals[kept]

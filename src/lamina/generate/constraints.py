@@ -17,10 +17,10 @@ from lamina.model.options import ModelOptions
 
 
 def constrain(scores: Tensor, history: Tensor, limits: Tensor, options: GenerateOptions, eos: int) -> None:
-    """Set to −∞ what may not follow; there is always a word, or the end, that may.
+    """Set the scores of forbidden tokens to −∞; at least one token, or the end, is always allowed.
 
-    scores (sentences, rows, vocabulary) come after history (sentences, rows, length); limits (sentences,) are the
-    lengths at which an output has to end.
+    scores (sentences, rows, vocabulary) are those after history (sentences, rows, length); limits (sentences,) are the
+    lengths at which an output must end.
     """
     length = history.shape[-1]
     end = scores[..., eos].clone()  # (sentences, rows)
@@ -28,7 +28,7 @@ def constrain(scores: Tensor, history: Tensor, limits: Tensor, options: Generate
         forbid_repeats(scores, history, options.no_repeat_ngram)
     if length < options.min_length:
         scores[..., eos] = -torch.inf
-        if options.no_repeat_ngram:  # a row to which nothing is left may end before its time
+        if options.no_repeat_ngram:  # a row with no other token left may end early
             stuck = (scores == -torch.inf).all(-1)
             scores[..., eos] = end.masked_fill(~stuck, -torch.inf)
     at_limit = limits == length
@@ -46,7 +46,7 @@ def forbid_repeats(scores: Tensor, history: Tensor, size: int) -> None:
     repeats = (windows[..., :-1] == end.unsqueeze(-2)).all(-1)  # (…, windows)
     words = windows[..., -1]
     kept = scores.gather(-1, words)
-    # A word may end several windows, of which one repeats: the least of its values has to win.
+    # A token may be the last of several windows of which only one is repeated, hence the minimum.
     scores.scatter_reduce_(-1, words, kept.masked_fill(repeats, -torch.inf), "amin")
 
 
@@ -54,21 +54,21 @@ Length = TypeVar("Length", float, torch.Tensor)
 
 
 def penalty(length: Length, options: GenerateOptions) -> Length:
-    """lp(y) for a hypothesis of `length` tokens, its end included."""
+    """lp(y) for a hypothesis of `length` tokens, eos included."""
     base = length if options.length_penalty_kind == "power" else (5 + length) / 6
     return base**options.length_penalty
 
 
 def longest(source_length: int, start_length: int, options: GenerateOptions, model: ModelOptions) -> int:
-    """How many tokens an output may have, given its source and how many tokens it starts from."""
+    """The largest number of tokens of an output, given the lengths of its source and of the tokens it starts from."""
     wanted = options.max_length
     if wanted is None:
         by_source = math.ceil(source_length * options.length_factor) + options.length_margin
         wanted = max(1, options.min_length, by_source)
-    # The last token of an output is never read, so it needs no position.
+    # The last token of an output is never an input, so it needs no position.
     return wanted if model.positions != "learned" else min(wanted, model.max_length - start_length)
 
 
 def longest_source(options: GenerateOptions, model: ModelOptions, taken: int = 0) -> int:
-    """How many tokens of a source are read, where so many of the model's positions are taken already."""
+    """The largest number of tokens of a source, if `taken` of the model's positions are used otherwise."""
     return options.max_source if model.positions != "learned" else min(options.max_source, model.max_length - taken)

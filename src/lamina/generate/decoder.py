@@ -17,27 +17,28 @@ from lamina.model.models import EncoderDecoder, SingleStack
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One output of one sentence."""
+    """An output for a sentence."""
 
     tokens: list[int]
-    """What was generated, without the prefix it started from and without the end."""
+    """The generated tokens, without prefix and eos."""
     score: float
-    """The log-probability divided by the length penalty: what hypotheses compete by."""
+    """The log-probability divided by the length penalty, by which hypotheses are ranked."""
     log_probability: float
-    """Of the tokens and the end, in nats, given source and prefix, as the model has it: neither what was forbidden nor
-    the temperature changes it."""
+    """The model's log-probability of tokens and eos given source and prefix, in nats, without constraints or
+    temperature."""
 
 
 Model = EncoderDecoder | SingleStack
 
 
 class Decoder:
-    """The rows of a batch of sentences, one each at first, and the cache of all they have read."""
+    """A model and its cache, for the open hypotheses (rows) of a batch of sentences; one row each at first."""
 
     def __init__(
         self, model: Model, sources: Sequence[Sequence[int]], starts: Sequence[Sequence[int]], room: int
     ) -> None:
-        """`starts` are the tokens that outputs go on from; `room` is for those that all rows of a sentence add."""
+        """`starts` are the tokens that outputs continue; `room` is the number of tokens that all rows of a sentence
+        add."""
         self.device = next(model.parameters()).device
         self.cache = model.new_cache(len(starts), max(map(len, starts)) + room)
         self._starts = PackedField.of(starts)
@@ -48,16 +49,16 @@ class Decoder:
             self._next = partial(self._next, memory=memory, memory_sequences=memory_sequences)
 
     def start(self) -> Tensor:
-        """Log-probabilities after the starts: (sentences, 1, vocabulary)."""
+        """The log-probabilities of the next token after the starts: (sentences, 1, vocabulary)."""
         scores = self._scores(self._ids(self._starts), self._starts.lengths)
         if not scores.isfinite().all():
-            raise UserError("the model's scores are not finite numbers: it has diverged. Use an earlier checkpoint")
+            raise UserError("the model's scores are not finite: it has diverged; use an earlier checkpoint")
         return scores
 
     def step(self, parents: Tensor | None, tokens: Tensor) -> Tensor:
-        """Log-probabilities after the next tokens (sentences, rows): (sentences, rows, vocabulary).
+        """The log-probabilities after the next tokens (sentences, rows): (sentences, rows, vocabulary).
 
-        Row i of a sentence goes on from what its row `parents[sentence, i]` was; without parents, from its own.
+        Row i of a sentence continues its previous row `parents[sentence, i]`; without parents, row i.
         """
         if parents is not None:
             self.cache.reorder(parents)
@@ -71,12 +72,12 @@ class Decoder:
         return to_tensors(packed)[0].to(self.device)
 
     def keep(self, sentences: np.ndarray) -> None:
-        """Sentence i becomes what `sentences[i]` was; the others leave the batch."""
+        """Keep the given sentences only, in this order."""
         self.cache.keep(sentences)
 
 
 def staying(ended: np.ndarray) -> np.ndarray:
-    """The sentences that stay, as an order that moves as few as possible: the last ones fill the gaps."""
+    """The indices of sentences that have not ended, in an order that moves few of them: the last ones fill the gaps."""
     stay = np.flatnonzero(~ended)
     order = np.arange(len(stay))
     gaps = ended[: len(stay)]

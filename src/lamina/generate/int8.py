@@ -1,8 +1,8 @@
-"""Weights in int8, for decoding on a CPU: torch's dynamic quantisation of linear layers and of the output table.
+"""Int8 weights for decoding on a CPU: torch's dynamic quantisation of linear layers and of the output table.
 
-Weights are rounded to 8 bits when the model is made, each row of a matrix with a scale of its own; activations when
-they come. Sums stay in full precision. The matrices of an adaptive table stay as they are: a table is read both ways,
-which torch's int8 layers are not.
+Weights are quantised when the model is converted, with one scale per row; activations when they are computed. Sums are
+in full precision. The projections of an adaptive table are not quantised: they are used in both directions, which
+torch's int8 layers do not support.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ AnyTransformer = TypeVar("AnyTransformer", bound=Transformer)
 
 
 def quantise(model: AnyTransformer) -> AnyTransformer:
-    """A copy of the model that decodes with int8 weights. It cannot be trained."""
+    """A copy of the model with int8 weights, for decoding only."""
     small = copy.deepcopy(model).cpu().eval()
     if type(small.head) is WordHead:
         small.head = Int8WordHead(small.output_table.weight.detach())
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*deprecated")  # torch means to move this to another package
+            warnings.filterwarnings("ignore", message=".*deprecated")  # torch will move this to another package
             kinds: dict[Any, Any] = {nn.Linear: torch.ao.quantization.per_channel_dynamic_qconfig}
             kinds |= {
                 f"{name}.projection": None for name, each in small.named_modules() if isinstance(each, FrequencyBand)
@@ -43,7 +43,7 @@ def quantise(model: AnyTransformer) -> AnyTransformer:
 
 
 class Int8WordHead(WordHead):
-    """Logits against the output table as a linear layer of its own, which quantisation then finds."""
+    """The output table as a linear layer, which torch can quantise."""
 
     def __init__(self, table: Tensor) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How text is generated: which search, how long, how much at a time."""
+"""The options of generation: search method, lengths, batch size."""
 
 from __future__ import annotations
 
@@ -14,45 +14,47 @@ Amount = Annotated[int, Field(ge=0)]
 
 class GenerateOptions(Options):
     method: Literal["beam", "greedy", "sample"] = "beam"
-    """Beam search, the best next token each time, or a random one."""
+    """The search: beam search, greedy decoding (the most likely token at each step), or sampling."""
 
     beam: Count = 5
-    """Hypotheses that are kept at each step of a beam search."""
+    """The number of hypotheses kept at each step of a beam search."""
     nbest: Count = 1
-    """Outputs per sentence: the best of a beam, or so many samples."""
+    """The number of outputs per sentence: the best of a beam, or samples."""
     length_penalty: float = 1.0
-    """The exponent a of the length penalty lp: hypotheses compete by log P / lp(y). 0 for none."""
+    """The exponent a of the length penalty lp; hypotheses are ranked by log P(y) / lp(y). 0 for no penalty."""
     length_penalty_kind: Literal["power", "wu"] = "power"
-    """`power`: lp(y) = |y|^a, as fairseq has it; Xiong et al. 2020 use beam 5 and a = 1.2. `wu`: lp(y) =
-    ((5 + |y|) / 6)^a, by Wu et al. 2016; Vaswani et al. 2017 use beam 4 and a = 0.6. |y| counts the end."""
+    """The length penalty. `power`: lp(y) = |y|^a, as in fairseq; Xiong et al. 2020 use beam 5 and a = 1.2. `wu`: lp(y)
+    = ((5 + |y|) / 6)^a, by Wu et al. 2016; Vaswani et al. 2017 use beam 4 and a = 0.6. |y| includes eos."""
     stop: Literal["full", "likely", "certain"] = "full"
-    """When a beam search leaves a sentence: as soon as `beam` hypotheses have ended (fairseq), when the best open one
-    would not be among them if it ended now, or when it cannot be, however it goes on."""
+    """When the beam search of a sentence stops: `full` as soon as `beam` hypotheses have ended (fairseq), `likely`
+    when the best open hypothesis would not be among the best if it ended now, `certain` when no continuation of it
+    can be."""
 
     min_length: Amount = 0
-    """Tokens an output has at least, whatever the two below say."""
+    """The smallest number of tokens of an output; takes precedence over length_factor and length_margin."""
     length_factor: Annotated[float, Field(ge=0)] = 1.2
-    """An output may be this many times as long as its source …"""
+    """An output has at most length_factor times the tokens of its source, plus length_margin."""
     length_margin: Amount = 10
-    """… and this many tokens longer."""
+    """The tokens that an output may have beyond length_factor times those of its source."""
     max_length: Count | None = None
-    """Tokens an output has at most, whatever its source; instead of the two above."""
+    """The largest number of tokens of an output; replaces length_factor and length_margin."""
     max_source: Count = 1024
-    """Longer sources are cut to so many tokens, with a warning; of a language model's prompt the end is kept."""
+    """The largest number of tokens of a source; longer ones are truncated with a warning, prompts at their
+    beginning."""
     no_repeat_ngram: Amount = 0
-    """No sequence of so many tokens occurs twice in an output; 0 allows it."""
+    """The size n of n-grams that may occur only once in an output; 0 for no restriction."""
 
     temperature: Annotated[float, Field(gt=0)] = 1.0
-    """Divides the scores before a sample is drawn: below 1 makes likely words likelier."""
+    """The temperature of sampling; values below 1 favour likely tokens."""
     top_k: Amount = 0
-    """Draw from so many of the likeliest words; 0 for all."""
+    """Sample from the k most likely tokens; 0 for all."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Draw from the smallest set of words that has this probability together."""
+    """Sample from the smallest set of most likely tokens with at least this total probability."""
     seed: int = 1
-    """Decides the samples, each sentence's by its number: batches make no difference."""
+    """The seed of sampling. Samples depend on the index of the sentence, not on how sentences are batched."""
 
     max_tokens: Count = 16384
-    """Room of a batch in tokens: what its sources, prefixes and all of their hypotheses may need together."""
+    """The largest number of tokens of a batch, counting its sources, prefixes and all hypotheses at full length."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -66,5 +68,5 @@ class GenerateOptions(Options):
 
     @property
     def width(self) -> int:
-        """Hypotheses of a sentence that are open at the same time."""
+        """The number of open hypotheses per sentence."""
         return {"beam": self.beam, "greedy": 1, "sample": self.nbest}[self.method]

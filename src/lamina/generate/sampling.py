@@ -23,18 +23,18 @@ from lamina.generate.decoder import Decoder, Hypothesis, staying
 from lamina.generate.options import GenerateOptions
 
 Choose = Callable[[Tensor, np.ndarray, int], Tensor]
-"""Words (sentences, rows) for the scores (sentences, rows, vocabulary) of these sentences at this position."""
+"""Tokens (sentences, rows), from the scores (sentences, rows, vocabulary) of these sentences at this position."""
 
 
 def best_word(scores: Tensor, sentences: np.ndarray, position: int) -> Tensor:
-    """Greedy: the likeliest."""
+    """Greedy decoding: the most likely token."""
     return scores.argmax(-1)
 
 
 def follow_paths(
     decoder: Decoder, limits: np.ndarray, options: GenerateOptions, eos: int, choose: Choose
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """Each sentence's number and its hypotheses, as soon as all of them have ended."""
+    """The index of each sentence and its hypotheses, as soon as all of them have ended."""
     device, width, room = decoder.device, options.width, int(limits.max()) + 1
     sentences, limit = np.arange(len(limits)), torch.from_numpy(limits).to(device)
     history = torch.full((len(limits), width, room), eos, device=device)
@@ -71,7 +71,7 @@ def _hypothesis(tokens: list[int], total: float, options: GenerateOptions, eos: 
 
 
 def random_word(options: GenerateOptions, numbers: Sequence[int]) -> Choose:
-    """The rule that draws words; `numbers` are the sentences' numbers in the whole input."""
+    """Sampling; `numbers` are the indices of the sentences in the whole input."""
     all_numbers = np.asarray(numbers)
 
     def choose(scores: Tensor, sentences: np.ndarray, position: int) -> Tensor:
@@ -85,11 +85,11 @@ def random_word(options: GenerateOptions, numbers: Sequence[int]) -> Choose:
 
 
 def draw(scores: Tensor, uniform: Tensor, options: GenerateOptions) -> Tensor:
-    """The word at which the cumulative probability passes `uniform`: (…, vocabulary) and (…) → (…)."""
+    """The token at which the cumulative probability exceeds `uniform`: (…, vocabulary) and (…) → (…)."""
     vocabulary = scores.shape[-1]
-    ordered, words = scores.topk(min(options.top_k or vocabulary, vocabulary))  # likeliest first
+    ordered, words = scores.topk(min(options.top_k or vocabulary, vocabulary))  # most likely first
     probabilities = (ordered.double() / options.temperature).softmax(-1)
-    before = probabilities.cumsum(-1) - probabilities  # what likelier words have together
+    before = probabilities.cumsum(-1) - probabilities  # the total probability of more likely tokens
     inside = before < options.top_p
     kept = probabilities.masked_fill(~inside, 0.0).cumsum(-1)
     passed = kept > (uniform * kept[..., -1]).unsqueeze(-1)

@@ -1,4 +1,4 @@
-"""Forced scoring: how likely the model finds given outputs."""
+"""Forced scoring: the log-probability of given outputs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ Pair = tuple[Tokens, Tokens, Tokens]  # source, prefix, target
 
 @dataclass(frozen=True)
 class Scored:
+    """The score of a target."""
+
     log_probability: float
-    """Of the target and its end, in nats, given source and prefix."""
+    """The log-probability of target and eos given source and prefix, in nats."""
     count: int
-    """Tokens scored, the end included."""
+    """The number of tokens scored, eos included."""
 
     @property
     def perplexity(self) -> float:
-        """Per token."""
+        """The perplexity per token."""
         return math.exp(min(700.0, -self.log_probability / self.count))
 
 
@@ -43,7 +45,7 @@ def score(
     max_tokens: int = 4096,
     window: int | None = None,
 ) -> Iterator[Scored]:
-    """The log-probability of each target, in the order given."""
+    """The log-probability of each target, in the order of the targets."""
     if prefixes is None:
         pairs: Iterator[Pair] = ((source, (), target) for source, target in zip(sources, targets, strict=True))
     else:

@@ -25,7 +25,7 @@ from lamina.model.modes import evaluation_mode
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Work = Callable[[list[int], list[Item]], Iterator[tuple[int, Result]]]
-"""A batch of items, with their numbers in the whole input, to each one's place in the batch and its result."""
+"""From the indices in the whole input and the items of a batch, to the position of each in the batch and its result."""
 
 
 def in_batches(
@@ -35,9 +35,10 @@ def in_batches(
     max_tokens: int,
     window: int | None = None,
 ) -> Iterator[Result]:
-    """The result of every item. `size` is what the item costs in tokens, part by part: source, start, outputs.
+    """The result of every item.
 
-    `window` items are read ahead at most; None reads all of them.
+    size: the number of tokens of an item, as a tuple (source, start, outputs).
+    window: how many items are read and sorted by length at a time; None for all.
     """
     waiting = iter(items)
     first = 0
@@ -61,10 +62,10 @@ def _window(
 
 
 def cut(sizes: Sequence[tuple[int, ...]], max_tokens: int) -> Iterator[list[int]]:
-    """Indices of like sizes, largest first: as many as fit when each gets the room of the largest; one at least.
+    """Batches of indices of similar sizes, the largest first, with at most `max_tokens` when padded to the largest.
 
-    That room is part by part: the longest source and the longest output need not be of the same item. The largest
-    come first, so that a batch that does not fit the memory is noticed at once.
+    A batch has at least one index. Each component is padded separately: the longest source and the longest output may
+    be of different items. The largest come first, so that a batch that does not fit into memory fails at once.
     """
     batch: list[int] = []
     room: tuple[int, ...] = ()
@@ -91,9 +92,9 @@ def generate(
     eos: int,
     prefixes: Sequence[Tokens] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best hypotheses of each source, best first; `prefixes` are tokens that each output has to start with.
+    """The hypotheses of each source, best first; `prefixes` are the tokens that each output must start with.
 
-    A language model goes on from its source, the prompt.
+    A language model continues its source, the prompt.
     """
     return list(stream(model, sources, options, bos=bos, eos=eos, prefixes=prefixes))
 
@@ -108,38 +109,38 @@ def stream(
     prefixes: Iterable[Tokens] | None = None,
     window: int | None = None,
 ) -> Iterator[list[Hypothesis]]:
-    """As `generate`, for any number of sources: `window` of them are read ahead at most.
+    """As `generate`, for a stream of sources, of which `window` are read and sorted by length at a time.
 
     An empty source has no hypotheses.
     """
     if prefixes is None:
-        waiting = (Waiting.of(model, source, (), options, bos) for source in sources)
+        queue = (Sentence.of(model, source, (), options, bos) for source in sources)
     else:
         pairs = zip(sources, prefixes, strict=True)
-        waiting = (Waiting.of(model, source, prefix, options, bos) for source, prefix in pairs)
+        queue = (Sentence.of(model, source, prefix, options, bos) for source, prefix in pairs)
 
-    def work(numbers: list[int], batch: list[Waiting]) -> Iterator[tuple[int, list[Hypothesis]]]:
+    def work(numbers: list[int], batch: list[Sentence]) -> Iterator[tuple[int, list[Hypothesis]]]:
         full = [place for place, each in enumerate(batch) if each.limit]
         yield from ((place, []) for place, each in enumerate(batch) if not each.limit)
         if full:
             found = _search(model, [numbers[place] for place in full], [batch[place] for place in full], options, eos)
             yield from ((full[place], hypotheses) for place, hypotheses in found)
 
-    return in_batches(waiting, work, lambda each: each.size(options.width), options.max_tokens, window)
+    return in_batches(queue, work, lambda each: each.size(options.width), options.max_tokens, window)
 
 
-class Waiting(NamedTuple):
-    """A sentence before its turn."""
+class Sentence(NamedTuple):
+    """A sentence to generate an output for."""
 
     source: Tokens
-    """What the encoder reads; nothing where there is none."""
+    """The encoder's input; empty if the model has no encoder."""
     start: Tokens
-    """What the output goes on from."""
+    """The decoder's first tokens, which the output continues."""
     limit: int
-    """Tokens the output may have; 0 where there is nothing to say."""
+    """The largest number of tokens of the output; 0 for an empty source."""
 
     @classmethod
-    def of(cls, model: Model, source: Tokens, prefix: Tokens, options: GenerateOptions, bos: int) -> Waiting:
+    def of(cls, model: Model, source: Tokens, prefix: Tokens, options: GenerateOptions, bos: int) -> Sentence:
         if not len(source):
             return cls((), (), 0)
         start = [bos, *prefix] if isinstance(model, EncoderDecoder) else [bos, *source, *prefix]
@@ -152,13 +153,13 @@ class Waiting(NamedTuple):
         return cls(source if isinstance(model, EncoderDecoder) else (), start, limit)
 
     def size(self, width: int) -> tuple[int, ...]:
-        """Tokens it may need at most, for its source, its start and its outputs."""
+        """The largest numbers of tokens of source, start and outputs."""
         return len(self.source), len(self.start), width * (self.limit + 1)
 
 
 @torch.inference_mode()
 def _search(
-    model: Model, numbers: list[int], batch: list[Waiting], options: GenerateOptions, eos: int
+    model: Model, numbers: list[int], batch: list[Sentence], options: GenerateOptions, eos: int
 ) -> list[tuple[int, list[Hypothesis]]]:
     limits = np.array([each.limit for each in batch])
     room = options.width * (int(limits.max()) + 1)

@@ -1,10 +1,10 @@
-"""Transformers whose residual scheme you choose.
+"""Transformers with a choice of residual scheme.
 
-Shapes, as the trailing comments of this folder write them:
+Shapes, as written in the trailing comments of this folder:
 
-    tokens       all real tokens of a batch in one row; the model computes on nothing else
-    sequences    how many sequences those tokens form
-    length       the longest of them: the side of the grid that attention scores are computed on
+    tokens       all tokens of a batch in one row, without padding; the model computes on these only
+    sequences    the number of sequences in the batch
+    length       the length of the longest sequence: attention scores are computed on a (sequences, length) grid
     dim          the model's width
     heads, head_dim, vocabulary, layers
 """

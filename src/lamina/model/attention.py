@@ -17,7 +17,7 @@ from lamina.residual.base import Matrix
 
 
 class Attention(Sublayer):
-    """What self- and cross-attention share: the four matrices and the scores."""
+    """The base class of self- and cross-attention: the four matrices and the scores."""
 
     def __init__(
         self,
@@ -64,9 +64,10 @@ class Attention(Sublayer):
         mask: Tensor | None,
         causal: bool = False,
     ) -> Tensor:
-        """What each of (tokens, heads, head_dim) finds in (sentences, kv_heads, length, head_dim)."""
+        """Attention of queries (tokens, heads, head_dim) over keys and values (sentences, kv_heads, length,
+        head_dim)."""
         grid = sequences.to_grid(queries)  # (rows, length, heads, head_dim)
-        # Several rows may read one sentence (the beams of a search): they become further queries of that sentence.
+        # Several rows may attend to one sentence (the beams of a search): they become further queries of that sentence.
         by_sentence = grid.reshape(len(keys), -1, *grid.shape[2:])
         attended = F.scaled_dot_product_attention(
             by_sentence.transpose(1, 2),  # (sentences, heads, queries, head_dim)
@@ -79,11 +80,14 @@ class Attention(Sublayer):
         )
         return sequences.from_grid(attended.transpose(1, 2).reshape(grid.shape))
 
-    def answer(self, attended: Tensor) -> Tensor:
+    def project(self, attended: Tensor) -> Tensor:
+        """The sub-layer's output from the attended values of all heads."""
         return self.output(self.slot(attended.flatten(1)))  # (tokens, dim)
 
 
 class SelfAttention(Attention):
+    """Self-attention, causal or bidirectional."""
+
     kind = "self-attention"
 
     def __init__(self, dim: int, num_heads: int, *, causal: bool = False, rotary: bool = False, **options: Any) -> None:
@@ -99,16 +103,19 @@ class SelfAttention(Attention):
         if self.rotary:
             queries, keys = rotate(queries, sequences.positions), rotate(keys, sequences.positions)
         if cache is None:
-            # Padding stands at the end, so a causal mask alone hides it from every real token.
+            # Padding is at the end, so the causal mask alone hides it from every real token.
             mask = None if self.causal else sequences.key_mask
             keys = sequences.to_grid(keys).transpose(1, 2)  # (sequences, kv_heads, length, head_dim)
             values = sequences.to_grid(values).transpose(1, 2)
         else:
             keys, values, mask = cache.extend(self.layer, keys, values)
-        return self.answer(self.attend(queries, sequences, keys, values, mask, causal=self.causal and cache is None))
+        causal = self.causal and cache is None
+        return self.project(self.attend(queries, sequences, keys, values, mask, causal=causal))
 
 
 class CrossAttention(Attention):
+    """Attention over the encoder's output, the memory."""
+
     kind = "cross-attention"
 
     def forward(
@@ -120,7 +127,7 @@ class CrossAttention(Attention):
             if cache is not None:
                 cache.keep_memory(self.layer, source)
         queries = self.heads(self.query(x))
-        return self.answer(self.attend(queries, sequences, source.keys, source.values, source.mask))
+        return self.project(self.attend(queries, sequences, source.keys, source.values, source.mask))
 
     def _read(self, memory: Tensor, sequences: Sequences) -> Memory:
         keys, values = self.heads(self.key(memory)), self.heads(self.value(memory))

@@ -1,15 +1,15 @@
-"""One key-value cache for incremental decoding: preallocated, written in place, reordered by index.
+"""The key-value cache for incremental decoding: preallocated, written in place, reordered by index.
 
 The rows of a sentence (the hypotheses of a search) share one line of slots. A step writes its tokens into the next
-slots and a table says which slots each row looks at:
+slots, and a table says which slots each row attends to:
 
     slot       0    1    2  3    4  5
     holds      <s>  the  a  cat  b  dog         a prompt of two tokens, then two steps of two rows
     row 0      x    x    x       x
-    row 1      x    x    x          x           went on from row 0 at the second step
+    row 1      x    x    x          x           continued row 0 at the second step
 
-To reorder rows is to reorder that table: keys and values stay where they are, and what rows have in common is kept
-once. Looking past the slots of others costs little, because all rows of a sentence become one matrix product.
+Rows are reordered by reordering that table: keys and values are not moved, and the tokens that rows have in common are
+stored once. Masking the slots of other rows costs little, because all rows of a sentence are one matrix product.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lamina.model.sequences import Lengths, Sequences
 
 
 class Memory(NamedTuple):
-    """Keys and values of the source: computed once per sentence, whatever the number of rows that read it."""
+    """Keys and values of the source, computed once per sentence for all of its rows."""
 
     keys: Tensor  # (sentences, kv_heads, length, head_dim)
     values: Tensor
@@ -41,12 +41,12 @@ class Cache:
     """
 
     def __init__(self, num_layers: int, num_sentences: int, capacity: int, device: torch.device | str = "cpu") -> None:
-        """`capacity` is the number of slots of a sentence: one for each token of each of its rows."""
+        """`capacity` is the number of slots of a sentence, one for each token of each of its rows."""
         self.capacity, self.device = capacity, device
         self.held = np.zeros(num_sentences, dtype=np.int64)  # tokens per row so far
         self.width = 1  # rows per sentence
         self.filled = 0  # slots in use
-        self._seen: Tensor | None = None  # (sentences, width, capacity); None while every row looks at every slot
+        self._seen: Tensor | None = None  # (sentences, width, capacity); None while every row attends to every slot
         self._step: Sequences | None = None
         self._mask: Tensor | None = None
         self._own: list[tuple[Tensor, Tensor] | None] = [None] * num_layers  # (sentences, kv_heads, capacity, head_dim)
@@ -57,7 +57,7 @@ class Cache:
         return len(self.held)
 
     def next(self, lengths: Lengths) -> Sequences:
-        """The boundaries of the tokens that come next, `lengths[i]` of them in row i."""
+        """Begin a step with `lengths[i]` new tokens in row i; returns their boundaries."""
         rows = self.num_sentences * self.width
         if len(lengths) != rows:
             raise UserError(f"the cache has {rows} rows, but tokens came for {len(lengths)}")
@@ -65,11 +65,11 @@ class Cache:
         needed = self.filled + self.width * step.length
         if needed > self.capacity:
             raise UserError(f"the cache holds {self.capacity} tokens per sentence, but {needed} are needed; enlarge it")
-        self._step, self._mask = step, self._look(step, needed)
+        self._step, self._mask = step, self._attended(step, needed)
         return step
 
-    def _look(self, step: Sequences, needed: int) -> Tensor | None:
-        """(sentences, 1, width · length, needed): what each token of the step looks at, itself included."""
+    def _attended(self, step: Sequences, needed: int) -> Tensor | None:
+        """(sentences, 1, width · length, needed): the slots each token of the step attends to, its own included."""
         length, width, fresh = step.length, self.width, slice(self.filled, needed)
         if self._seen is None and width == 1 and length == 1:
             return None
@@ -89,7 +89,7 @@ class Cache:
     def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Store this step's (tokens, kv_heads, head_dim); return all (sentences, kv_heads, slots, head_dim) and a mask.
 
-        The queries that fit are those of a sentence's rows, one row after the other.
+        The mask is for the queries of a sentence's rows, one row after the other.
         """
         step = self._step
         assert step is not None, "cache.next(lengths) opens a step"
@@ -104,28 +104,30 @@ class Cache:
         return held[0][:, :, :needed], held[1][:, :, :needed], self._mask
 
     def memory(self, layer: int) -> Memory | None:
+        """The keys and values of the source; None before the first step."""
         return self._memory[layer]
 
     def keep_memory(self, layer: int, memory: Memory) -> None:
+        """Store the keys and values of the source."""
         self._memory[layer] = memory
 
     def advance(self) -> None:
-        """Close the step: its tokens now count as held."""
+        """End the step: its tokens are now in the cache."""
         assert self._step is not None, "cache.next(lengths) opens a step"
         self.held = self.held + self._step.counts[:: self.width]
         self.filled += self.width * self._step.length
         self._step = None
 
     def reorder(self, parents: Tensor) -> None:
-        """Row i of a sentence goes on from what its row `parents[sentence, i]` was. The number of rows may change."""
+        """Row i of a sentence continues the previous row `parents[sentence, i]`. The number of rows may change."""
         self.width = parents.shape[1]
         if self._seen is not None:
             self._seen = self._seen.gather(1, parents[..., None].expand(-1, -1, self.capacity))
 
     def keep(self, sentences: np.ndarray) -> None:
-        """Sentence i becomes what `sentences[i]` was; the others leave. Only those whose place changes are moved."""
+        """Keep the given sentences only, in this order; only those whose index changes are copied."""
         count = len(sentences)
-        assert count <= self.num_sentences, "sentences leave a cache, none join it"
+        assert count <= self.num_sentences, "sentences can only be removed from a cache"
         places = np.flatnonzero(sentences != np.arange(count))
         to, of = (torch.from_numpy(index).to(self.device) for index in (places, sentences[places]))
 

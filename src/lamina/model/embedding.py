@@ -18,10 +18,10 @@ from lamina.model.sequences import Sequences
 
 
 class AdaptiveTable(nn.Module):
-    """Rare words get narrower embeddings, brought to full width by a matrix (Baevski & Auli 2019).
+    """Adaptive input: rare words have narrower embeddings, projected to full width by a matrix (Baevski & Auli 2019).
 
-    Band i holds the words between two cut-offs, `factor`^i times narrower than the model. The words must be numbered
-    by falling frequency.
+    Band i has the words between two cut-offs, `factor`^i times narrower than the model. Word ids must be sorted by
+    decreasing frequency.
     """
 
     def __init__(self, num_words: int, dim: int, cutoffs: tuple[int, ...], factor: int) -> None:
@@ -37,13 +37,13 @@ class AdaptiveTable(nn.Module):
         )
 
     def initialise(self, init: str) -> None:
-        """The matrices; the tables' start values are the scheme's affair."""
+        """Initialise the projections; the model initialises the tables, since the scheme may change them."""
         for band in self.bands:
             nn.init.xavier_uniform_(band.projection.weight)
 
     def forward(self, ids: Tensor) -> Tensor:
         if ids.device.type == "cpu" and bool(((ids < 0) | (ids >= self.num_words)).any()):
-            raise UserError(f"a word's number lies outside the vocabulary of {self.num_words}")
+            raise UserError(f"a token id is outside the vocabulary of {self.num_words}")
         output: Tensor | None = None
         for band in self.bands:
             inside = (ids >= band.low) & (ids < band.high)
@@ -55,7 +55,7 @@ class AdaptiveTable(nn.Module):
 
 
 class FrequencyBand(nn.Module):
-    """The words low … high−1: a narrow table and the matrix that widens it."""
+    """The words low … high−1: a narrow table and the projection to full width."""
 
     def __init__(self, low: int, high: int, width: int, dim: int) -> None:
         super().__init__()
@@ -67,12 +67,12 @@ class FrequencyBand(nn.Module):
         return self.projection(self.table(ids - self.low))
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """The same table and matrix, used the other way round: logits of the band's words."""
+        """The logits of the band's words, from the same table and projection."""
         return F.linear(hidden @ self.projection.weight, self.table.weight)
 
 
 class Embedding(nn.Module):
-    """All that happens between a token's row in the table and the first layer. The table itself may be shared."""
+    """Everything between the embedding table and the first layer. The table is an argument, since it may be shared."""
 
     def __init__(
         self,
@@ -119,13 +119,16 @@ class Sinusoids(nn.Module):
         self.dim = dim
 
     def forward(self, positions: Tensor, longest: int, like: Tensor) -> Tensor:
-        """(tokens,) → (tokens, dim). The table is made for the positions in use: any length works, on any device."""
+        """(tokens,) → (tokens, dim). The table is computed for the positions in use, so that there is no length
+        limit."""
         angles = torch.arange(longest, device=positions.device).unsqueeze(1) * frequencies(self.dim, positions.device)
         table = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, : self.dim]
         return table.to(like.dtype)[positions]
 
 
 class LearnedPositions(nn.Module):
+    """A learned embedding for every position below `max_length`."""
+
     def __init__(self, max_length: int, dim: int) -> None:
         super().__init__()
         self.table = nn.Embedding(max_length, dim)
@@ -140,7 +143,7 @@ class LearnedPositions(nn.Module):
 
 
 def rotate(x: Tensor, positions: Tensor) -> Tensor:
-    """Rotary positions (Su et al. 2021): turn each pair of channels of (tokens, heads, head_dim) by its angle."""
+    """Rotary positions (Su et al. 2021): rotate each pair of channels of (tokens, heads, head_dim) by its angle."""
     angles = positions.unsqueeze(1) * frequencies(x.shape[-1], x.device)  # (tokens, head_dim / 2)
     cos, sin = angles.cos().unsqueeze(1).to(x.dtype), angles.sin().unsqueeze(1).to(x.dtype)
     even, odd = x[..., 0::2], x[..., 1::2]
@@ -148,6 +151,6 @@ def rotate(x: Tensor, positions: Tensor) -> Tensor:
 
 
 def frequencies(dim: int, device: torch.device) -> Tensor:
-    """10000^(-2i/d) for i = 0 … d/2, in single precision at least: an angle is a large number."""
+    """10000^(-2i/d) for i = 0 … d/2, at least in single precision, because angles are large."""
     dtype = torch.promote_types(torch.get_default_dtype(), torch.float32)
     return 10000.0 ** (-torch.arange(0, dim, 2, device=device, dtype=dtype) / dim)

@@ -1,7 +1,7 @@
-"""What stands on top: scores over the vocabulary, or over classes.
+"""The output layers: scores over the vocabulary, or over classes.
 
-A head that predicts words is called with the output table, which may be the embedding itself. `forward` gives scores
-for every word, `losses` the loss of the right ones: an adaptive softmax never needs all scores.
+A head that predicts words is called with the output table, which may be the embedding table. `forward` returns the
+scores of all words, `losses` the losses of the labels: an adaptive softmax does not need all scores for these.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from lamina.residual.norm import without_autocast
 
 
 def log_softmax(scores: Tensor) -> Tensor:
-    """In single precision at least: a loss is a small difference of large sums."""
+    """Log-softmax, at least in single precision: a loss is a small difference of large sums."""
     with without_autocast(scores):
         return F.log_softmax(scores, dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
 
 
 class WordLosses(NamedTuple):
-    """Per token, in nats."""
+    """The losses of each token, in nats."""
 
-    smoothed: Tensor  # (tokens,): what training minimises
-    nll: Tensor  # (tokens,): negative log-likelihood, what is reported
+    smoothed: Tensor  # (tokens,): the loss that training minimises, label smoothing included
+    nll: Tensor  # (tokens,): the negative log-likelihood
 
 
 class WordHead(nn.Module):
-    """Logits against the rows of the output table."""
+    """Logits: the product of the hidden state with the rows of the output table."""
 
     def forward(self, hidden: Tensor, table: nn.Embedding) -> Tensor:
         return F.linear(hidden, table.weight)  # (tokens, vocabulary)
 
     def losses(self, hidden: Tensor, table: nn.Embedding, targets: Tensor, smoothing: float = 0.0) -> WordLosses:
-        """`smoothing` spreads that share of the target evenly over the vocabulary."""
+        """The losses of the targets; `smoothing` is the probability mass spread evenly over the vocabulary."""
         log_probabilities = log_softmax(self(hidden, table))
         nll = F.nll_loss(log_probabilities, targets, reduction="none")
         if not smoothing:
@@ -63,10 +63,10 @@ class MaskedWordHead(WordHead):
 
 
 class AdaptiveHead(nn.Module):
-    """Adaptive softmax (Grave et al. 2017) that shares tables and matrices with an adaptive input.
+    """Adaptive softmax (Grave et al. 2017) that shares tables and projections with an adaptive input.
 
-    The first band's words and one entry per further band form the head distribution; a word of band b has the
-    probability of its band times its own within the band.
+    The words of the first band and one entry per further band form the head distribution; the probability of a word of
+    band b is that of its band times its own within the band.
     """
 
     def __init__(self, dim: int, num_bands: int) -> None:
@@ -93,7 +93,7 @@ class AdaptiveHead(nn.Module):
         shortlist, *rest = table.bands
         head = self._head(hidden, table)
         losses = torch.zeros_like(head[:, 0])
-        entries = targets.clone()  # the target's place in the head distribution
+        entries = targets.clone()  # the target's index in the head distribution
         for entry, band in enumerate(rest, start=shortlist.high):
             inside = (targets >= band.low) & (targets < band.high)
             entries[inside] = entry
@@ -108,7 +108,7 @@ class AdaptiveHead(nn.Module):
 
 
 class ClassHead(nn.Module):
-    """A sequence's first token through a matrix and tanh, then scores over classes (BERT's fine-tuning head)."""
+    """BERT's fine-tuning head: a matrix and tanh on the first token of a sequence, then scores over classes."""
 
     def __init__(self, dim: int, num_classes: int, dropout: float) -> None:
         super().__init__()

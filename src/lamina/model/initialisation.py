@@ -1,4 +1,4 @@
-"""Base initialisation: what the weights are before the residual scheme has its say.
+"""Base initialisation of the weights, which the residual scheme may change afterwards.
 
     xavier          Xavier-uniform, q, k, v with gain 1/√2, biases 0
     xavier-normal   Xavier-normal, gain 1 everywhere, biases 0 (Xiong et al. 2020, section 3.3)
@@ -6,7 +6,7 @@
     normal          N(0, 0.02²), biases 0 (BERT, GPT)
     theory          q = k = 0, all else N(0, 1/d), biases 0 (the setting of Xiong's proofs)
 
-Embeddings are N(0, 1/d) (`normal`: N(0, 0.02²)) with a zero row for padding.
+Embeddings are N(0, 1/d), with `normal` N(0, 0.02²); the row of the padding token is zero.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Initialisation = Literal["xavier", "xavier-normal", "fairseq", "normal", "theory
 
 
 def initialise_matrix(matrix: Matrix, init: str) -> None:
-    """Draw the base initialisation of one weight matrix. Called without gradient."""
+    """Draw the base initialisation of a weight matrix. Must be called without gradient."""
     inputs = matrix.weight.shape[1]
     is_feed_forward = matrix.role in ("inner", "gate", "outer")
     is_query_key_value = matrix.role in ("query", "key", "value")
@@ -42,7 +42,7 @@ def initialise_matrix(matrix: Matrix, init: str) -> None:
 
 
 def initialise_table(table: nn.Embedding, init: str, padding_index: int | None = None) -> None:
-    """Draw the start values of a table of embeddings, positions or segments."""
+    """Draw the initialisation of a table of embeddings, positions or segments."""
     nn.init.normal_(table.weight, std=0.02 if init == "normal" else table.embedding_dim**-0.5)
     if padding_index is not None:
         nn.init.zeros_(table.weight[padding_index])

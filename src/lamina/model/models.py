@@ -14,7 +14,7 @@ from lamina.model.transformer import Transformer
 
 
 class EncoderDecoder(Transformer):
-    """Translation, headlines, speech: an encoder, and a causal decoder that looks at its output."""
+    """An encoder, and a causal decoder with attention over its output."""
 
     stack_names = ("encoder", "decoder")
 
@@ -46,7 +46,7 @@ class EncoderDecoder(Transformer):
         labels: Tensor | None = None,
         smoothing: float = 0.0,
     ) -> Tensor | WordLosses:
-        """Scores of the next word at every target token; with `labels`, the losses of the packed tokens instead."""
+        """The scores of the next word at every target token; with `labels`, the losses of the packed tokens instead."""
         memory, memory_sequences = self.encode(source, source_lengths)
         ids, sequences = pack(target, target_lengths, self.options.padding_index)
         if sequences.num_sequences != memory_sequences.num_sequences:
@@ -60,7 +60,7 @@ class EncoderDecoder(Transformer):
         return sequences.like(target, self.head(hidden, table))
 
     def encode(self, source: Tensor, lengths: Lengths | None = None) -> tuple[Tensor, Sequences]:
-        """The encoder's packed output and where its sequences stand."""
+        """The encoder's packed output and the boundaries of its sequences."""
         ids, sequences = pack(source, lengths, self.options.padding_index)
         x = self.source_embedding(self.tables["source"], ids, sequences)
         return self.encoder(x, sequences=sequences), sequences
@@ -68,7 +68,7 @@ class EncoderDecoder(Transformer):
     def decode(
         self, ids: Tensor, sequences: Sequences, memory: Tensor, memory_sequences: Sequences, cache: Cache | None = None
     ) -> Tensor:
-        """The decoder's packed output; with a cache, for the tokens that come next."""
+        """The decoder's packed output; with a cache, for the next tokens only."""
         x = self.target_embedding(self.tables[self._target], ids, sequences)
         context = {"sequences": sequences, "memory": memory, "memory_sequences": memory_sequences, "cache": cache}
         return self.decoder(x, **context)
@@ -83,14 +83,15 @@ class EncoderDecoder(Transformer):
         *,
         last: bool = False,
     ) -> Tensor:
-        """Scores after the next tokens of every row, or after the `last` of each; the cache takes them in."""
+        """The scores after each of the next tokens of every row, or after the `last` of each; the cache stores the
+        tokens."""
         sequences = cache.next(lengths)
         hidden = self.decode(ids, sequences, memory, memory_sequences, cache)
         cache.advance()
         return self.head(sequences.last_of(hidden) if last else hidden, self.output_table)
 
     def new_cache(self, num_rows: int, capacity: int) -> Cache:
-        """For so many sentences, with room for `capacity` tokens in all rows of one together."""
+        """A cache for a number of sentences, with `capacity` tokens for all rows of a sentence together."""
         return Cache(self.decoder.shape.num_layers, num_rows, capacity, next(self.parameters()).device)
 
     def calibrate(
@@ -101,7 +102,7 @@ class EncoderDecoder(Transformer):
         source_lengths: Lengths | None = None,
         target_lengths: Lengths | None = None,
     ) -> None:
-        """Show the first training batch to the schemes that look at one, at most 8,192 tokens on either side."""
+        """Run the calibration of schemes that have one, on at most 8,192 source and 8,192 target tokens of a batch."""
         if not self.wants_calibration:
             return
         padding = self.options.padding_index
@@ -115,7 +116,7 @@ class EncoderDecoder(Transformer):
             self.decoder.calibrate(y, sequences=target_sequences, memory=memory, memory_sequences=source_sequences)
 
     def tables_of(self, stack_name: str) -> list[str]:
-        """A shared table belongs to the encoder's scheme."""
+        """A table that both stacks share is initialised by the encoder's scheme."""
         return ["source"] if stack_name == "encoder" else [name for name in self.tables if name == "target"]
 
 
@@ -158,9 +159,10 @@ class SingleStack(Transformer):
         only: Tensor | None = None,
         smoothing: float = 0.0,
     ) -> Tensor | WordLosses:
-        """Scores, or the stack's output where there is no head; with `labels`, the losses of the packed tokens instead.
+        """The scores, or the stack's output if there is no head; with `labels`, the losses of the packed tokens
+        instead.
 
-        `only` holds indices of packed tokens: the head looks at no others, and labels are given for these alone.
+        only: indices of packed tokens; the head is applied to these alone, and labels are given for these alone.
         """
         if labels is not None and self.options.head in ("classes", "none"):
             raise UserError(f"a model with head {self.options.head!r} has no word losses; leave labels out")
@@ -181,7 +183,7 @@ class SingleStack(Transformer):
     def hidden(
         self, tokens: Tensor, lengths: Lengths | None = None, segments: Tensor | None = None
     ) -> tuple[Tensor, Sequences]:
-        """The stack's packed output and where its sequences stand."""
+        """The stack's packed output and the boundaries of its sequences."""
         ids, sequences = pack(tokens, lengths, self.options.padding_index)
         if segments is not None:
             segments = pack(segments, sequences.counts, self.options.padding_index)[0]
@@ -189,7 +191,8 @@ class SingleStack(Transformer):
         return self.stack(x, sequences=sequences), sequences
 
     def step(self, ids: Tensor, lengths: Lengths, cache: Cache, *, last: bool = False) -> Tensor:
-        """Scores after the next tokens of every row, or after the `last` of each; the cache takes them in."""
+        """The scores after each of the next tokens of every row, or after the `last` of each; the cache stores the
+        tokens."""
         if self.options.kind != "decoder" or self.options.head == "none":
             raise UserError("only a causal model (kind 'decoder') with a head can be decoded token by token")
         sequences = cache.next(lengths)
@@ -199,11 +202,11 @@ class SingleStack(Transformer):
         return self.head(sequences.last_of(hidden) if last else hidden, self.output_table)
 
     def new_cache(self, num_rows: int, capacity: int) -> Cache:
-        """For so many sequences, with room for `capacity` tokens in all rows of one together."""
+        """A cache for a number of sequences, with `capacity` tokens for all rows of a sequence together."""
         return Cache(self.stack.shape.num_layers, num_rows, capacity, next(self.parameters()).device)
 
     def calibrate(self, tokens: Tensor, *, lengths: Lengths | None = None, segments: Tensor | None = None) -> None:
-        """Show the first training batch to a scheme that looks at one, at most 8,192 tokens."""
+        """Run the calibration of a scheme that has one, on at most 8,192 tokens of a batch."""
         if not self.wants_calibration:
             return
         ids, sequences = pack(tokens, lengths, self.options.padding_index)

@@ -15,6 +15,7 @@ from lamina.residual.norm import without_autocast
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Put the model into evaluation mode, without dropout, and back into its mode afterwards."""
     was_training = model.training
     model.eval()
     try:
@@ -25,7 +26,10 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def profiling(module: nn.Module, x: Tensor) -> Iterator[None]:
-    """Modes of all modules and the random state are put back, whatever happens inside."""
+    """A pass in training mode, in full precision and without gradient.
+
+    The modes of all modules and the random state are restored afterwards, also after an error.
+    """
     refuse_sharded(module, "calibrated")
     modes = {each: each.training for each in module.modules()}
     devices = [x.device] if x.is_cuda else []
@@ -39,5 +43,6 @@ def profiling(module: nn.Module, x: Tensor) -> Iterator[None]:
 
 
 def refuse_sharded(module: nn.Module, what: str) -> None:
+    """Raise if parameters are sharded over processes."""
     if any(isinstance(parameter, DTensor) for parameter in module.parameters()):
-        raise UserError(f"a sharded model cannot be {what}: do it first, and shard it then")
+        raise UserError(f"a sharded model cannot be {what}; do it before sharding")

@@ -1,7 +1,7 @@
-"""Where the sequences of a packed batch begin and end.
+"""The boundaries of the sequences in a packed batch.
 
-The model computes on the real tokens alone, all in one row. Only attention needs to know which tokens belong together:
-it lays them out on a (sequences, length) grid, and takes the grid apart again.
+The model computes on the tokens without padding, all in one row. Only attention depends on the boundaries: it copies
+the tokens to a (sequences, length) grid and its output back.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ Lengths = Tensor | Sequence[int] | np.ndarray
 
 
 class Sequences:
-    """The boundaries of a packed batch. Built once per batch, on the host; read by every layer."""
+    """The boundaries of a packed batch, computed once per batch on the host and used by every layer."""
 
     def __init__(self, lengths: Lengths, device: torch.device | str = "cpu", start: Lengths | None = None) -> None:
-        """`start` is the position of each sequence's first token: not 0 when a cache already holds what precedes."""
+        """`start` is the position of each sequence's first token, which is not 0 if a cache has the tokens before
+        it."""
         counts = np.asarray(lengths.cpu() if isinstance(lengths, Tensor) else lengths, dtype=np.int64)
         if counts.size == 0 or counts.min() < 1:
             where = f"sequence {int(counts.argmin())} is empty" if counts.size else "there is no sequence"
             raise UserError(f"every sequence needs at least one token, but {where}; drop empty sequences first")
-        # Sizes are plain integers: no layer has to ask the device for them.
+        # Sizes are plain integers, so that no layer has to synchronise with the device.
         self.counts = counts
         self.num_sequences, self.num_tokens, self.length = len(counts), int(counts.sum()), int(counts.max())
         self.is_full = self.num_tokens == self.num_sequences * self.length
@@ -41,10 +42,10 @@ class Sequences:
         self.first = torch.from_numpy(first).to(device)  # (sequences,): each one's first token
         real = torch.from_numpy(np.arange(self.length) < counts[:, None])  # (sequences, length)
         self.key_mask = None if self.is_full else real[:, None, None, :].to(device)
-        """(sequences, 1, 1, length), True where a key may be looked at; None when nothing is padded."""
+        """(sequences, 1, 1, length), True for real tokens; None if there is no padding."""
 
     def to_grid(self, x: Tensor) -> Tensor:
-        """(tokens, …) → (sequences, length, …), zeros where there is no token."""
+        """(tokens, …) → (sequences, length, …), with zeros as padding."""
         if not self.is_full:
             x = x.new_zeros(self.num_sequences * self.length, *x.shape[1:]).index_copy(0, self.slots, x)
         return x.view(self.num_sequences, self.length, *x.shape[1:])
@@ -59,7 +60,7 @@ class Sequences:
         return x if self.length == 1 else x[self.first + torch.from_numpy(self.counts - 1).to(x.device)]
 
     def like(self, given: Tensor, packed: Tensor) -> Tensor:
-        """`packed` in the shape of the ids that were given: packed, or padded to their length with zeros."""
+        """`packed` in the shape of `given`: packed, or padded with zeros."""
         if given.dim() == 1:
             return packed
         grid = self.to_grid(packed)
@@ -67,7 +68,7 @@ class Sequences:
         return grid if missing == 0 else torch.cat([grid, grid.new_zeros(len(grid), missing, *grid.shape[2:])], dim=1)
 
     def num_fitting(self, max_tokens: int) -> int:
-        """How many of the first sequences have at most `max_tokens` together; at least one."""
+        """The number of sequences, from the first, that have at most `max_tokens` together; at least one."""
         return max(1, int((self.counts.cumsum() <= max_tokens).sum()))
 
     def first_of(self, packed: Tensor, count: int) -> tuple[Tensor, Sequences]:
@@ -77,7 +78,7 @@ class Sequences:
 
 
 def pack(ids: Tensor, lengths: Lengths | None, padding_index: int) -> tuple[Tensor, Sequences]:
-    """Packed or padded token ids as packed ones.
+    """Packed token ids and their boundaries, from packed or padded ones.
 
     `ids` is (tokens,) with `lengths`, or (sequences, length) with `lengths` or with trailing padding.
     """
@@ -98,7 +99,7 @@ def pack(ids: Tensor, lengths: Lengths | None, padding_index: int) -> tuple[Tens
 
 
 def trailing_lengths(ids: Tensor, padding_index: int) -> Lengths:
-    """The lengths of sequences whose padding stands at the end, as it must."""
+    """The lengths of sequences with padding at the end."""
     if ids.is_meta:
         return [ids.shape[1]] * len(ids)
     is_token = ids != padding_index

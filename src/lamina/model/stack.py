@@ -1,6 +1,6 @@
-"""The stack: one loop over layers, in which the residual scheme alone decides what is read and what is kept.
+"""The stack: one loop over layers, in which the residual scheme decides what each sub-layer reads and writes.
 
-`Stack` takes any modules as sub-layers, Lamina's own or other people's:
+`Stack` takes any modules as sub-layers, Lamina's own or others:
 
     stack = Stack([[attention, feed_forward], …], model_dim=512, residual="b2t")
     y = stack(x, **context)     # each keyword goes to the sub-layers whose forward names it
@@ -28,24 +28,24 @@ from lamina.residual.norm import NormOptions
 
 
 class StackOptions(Options):
-    """What `Stack` takes besides layers and the scheme's own options."""
+    """The options of `Stack`, besides layers and the scheme's own options."""
 
     model_dim: Annotated[int, Field(ge=1)]
     """The width of the stream."""
     residual: str = schemes.DEFAULT
-    """The scheme; `lamina schemes` lists them."""
+    """The residual scheme; `lamina schemes` lists them."""
     norm: NormOptions = NormOptions()
-    """The norm that the scheme places."""
+    """The norm that the scheme uses."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """On the output of every sub-layer."""
+    """The dropout on the output of every sub-layer."""
     init: Initialisation | None = "xavier"
-    """Base initialisation of the matrices whose role is known; None leaves all weights alone."""
+    """The base initialisation of the matrices whose role is known; None leaves all weights unchanged."""
     part_of: Literal["single", "encoder", "decoder"] = "single"
-    """Some schemes treat the two stacks of an encoder–decoder differently …"""
+    """Which stack of a model this is; some schemes treat the two stacks of an encoder–decoder differently."""
     other_num_layers: Annotated[int, Field(ge=0)] = 0
-    """… and need the depth of the other one."""
+    """The depth of the other stack of an encoder–decoder, which some schemes need."""
     checkpoint_layers: bool = False
-    """Keep only what stands between layers and compute the rest again on the way back."""
+    """Activation checkpointing: store only the state between layers and recompute the rest in the backward pass."""
 
     @model_validator(mode="after")
     def _paired(self) -> Self:
@@ -55,7 +55,7 @@ class StackOptions(Options):
 
 
 class Layer(nn.Module):
-    """A few sub-layers with their sites: the unit of activation checkpointing, sharding and compiling."""
+    """The sub-layers of a layer with their sites: the unit of activation checkpointing, sharding and compiling."""
 
     def __init__(
         self, sublayers: Sequence[nn.Module], sites: Sequence[Site[Any]], places: Sequence[Place], dropout: float
@@ -91,9 +91,10 @@ class Stack(nn.Module):
     ) -> None:
         """
         layers: a list of layers, each a list of modules that map (…, model_dim) to the same shape.
-        roles: the roles of foreign weight matrices, as {"*.q_proj": "query", …}. Those get start values; all other
-            foreign weights are left alone. Keys and values of a module whose forward names `memory` read that.
-        options: those of `StackOptions` (model_dim, residual, dropout …) and the scheme's own.
+        roles: the roles of weight matrices in modules that are not Lamina's, as {"*.q_proj": "query", …}. Matrices
+            with a role are initialised; all other weights are left unchanged. In a module whose forward has an
+            argument `memory`, keys and values are computed from that.
+        options: the options of `StackOptions` (model_dim, residual, dropout, …) and those of the scheme.
         """
         super().__init__()
         if not layers or not all(isinstance(layer, Sequence) and len(layer) for layer in layers):
@@ -123,9 +124,9 @@ class Stack(nn.Module):
 
     @property
     def entries(self) -> list[StackEntry]:
-        """The sub-layers as the scheme sees them; a matrix that several share belongs to the first.
+        """The sub-layers with their sites and matrices; a matrix that several share is listed with the first.
 
-        Found anew each time: sharding replaces parameters.
+        Computed at each access, because sharding replaces parameters.
         """
         foreign = [(place, sublayer) for place, sublayer, _ in self._sublayers() if not isinstance(sublayer, Sublayer)]
         by_role = matrices_by_role(foreign, self._roles)
@@ -157,17 +158,17 @@ class Stack(nn.Module):
 
     @torch.no_grad()
     def initialise(self, init: str, embeddings: Iterable[Matrix] = ()) -> None:
-        """Draw the base initialisation of all matrices with a role, then let the scheme change them."""
+        """Draw the base initialisation of all matrices with a role, which the scheme then changes."""
         for entry in self.entries:
             for matrix in entry.matrices:
                 initialise_matrix(matrix, self.residual.base_initialisation or init)
         self.residual.initialise(self.entries, embeddings)
 
     def calibrate(self, x: Tensor, mask: Tensor | None = None, **context: Any) -> Tensor | None:
-        """Let the scheme look at one batch, if it wants to: then the output of that pass is returned.
+        """Run the scheme's calibration on one batch, and return the output of that pass; None if it has none.
 
-        `mask` is True at real positions; sub-layers that name it get it too. Runs in training mode and full precision
-        and leaves no trace. Calibrate before sharding.
+        `mask` is True at real positions; sub-layers whose forward has this argument get it too. The pass runs in
+        training mode and full precision, and restores the model's mode and the random state. Calibrate before sharding.
         """
         if not self.residual.wants_calibration:
             return None
@@ -184,7 +185,7 @@ class Stack(nn.Module):
             return self._run(x, context, observe)
 
     def fold(self) -> Stack:
-        """A plain stack with the same outputs, from a scheme that can be folded."""
+        """A stack of a plain scheme with the same outputs, for schemes that can be folded."""
         refuse_sharded(self, "folded")
         scheme, options = self.residual.folded()
         for entry in self.entries:
@@ -213,7 +214,7 @@ class Stack(nn.Module):
         return plain.train(self.training)
 
     def undecayed_parameters(self) -> Iterator[nn.Parameter]:
-        """What the scheme wants kept out of weight decay."""
+        """The parameters that the scheme excludes from weight decay."""
         for entry in self.entries:
             yield from entry.site.undecayed()
 

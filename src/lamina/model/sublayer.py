@@ -20,41 +20,47 @@ from lamina.residual.base import Matrix, Place, Role
 
 
 class Sublayer(nn.Module):
+    """The base class of Lamina's own sub-layers."""
+
     kind: str
     """`self-attention`, `cross-attention` or `feed-forward`."""
     slot: nn.Module
-    """What a scheme may put before the last matrix; nothing by default."""
+    """A module that a scheme may put before the last matrix; the identity by default."""
 
     def __init__(self) -> None:
         super().__init__()
         self.slot = nn.Identity()
 
     def matrices(self) -> Iterator[Matrix]:
-        """The weight matrices by role, for schemes that set start values or fold."""
+        """The weight matrices by role, for initialisation and folding."""
         raise NotImplementedError
 
 
 class Keywords:
+    """The keywords of a stack's context that a sub-layer takes: the arguments of its `forward`, besides x."""
+
     def __init__(self, sublayer: nn.Module, name: str) -> None:
-        """`name` is what errors call the sub-layer."""
+        """`name` is the sub-layer's name in error messages."""
         self.name = name
-        named = getattr(sublayer, "_orig_mod", sublayer)  # a compiled module hides the names of its own forward
+        named = getattr(sublayer, "_orig_mod", sublayer)  # a compiled module hides the signature of its forward
         _, *others = inspect.signature(named.forward).parameters.values()  # the first is x
         by_name = [each for each in others if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
         self.names = tuple(each.name for each in by_name)
         self.required = tuple(each.name for each in by_name if each.default is each.empty)
 
     def choose(self, context: Mapping[str, Any]) -> dict[str, Any]:
+        """The part of the context that the sub-layer takes."""
         return {name: context[name] for name in self.names if name in context}
 
     def require(self, context: Mapping[str, Any]) -> None:
+        """Raise if an argument without default is missing."""
         missing = [name for name in self.required if name not in context]
         if missing:
             raise UserError(f"{self.name} needs {', '.join(missing)}: call the stack as stack(x, {missing[0]}=…)")
 
 
 def declared_matrices(sublayer: nn.Module) -> tuple[Matrix, ...]:
-    """What the sub-layer says of itself, as Lamina's own do."""
+    """The matrices that one of Lamina's own sub-layers declares; none for other modules."""
     return tuple(sublayer.matrices()) if isinstance(sublayer, Sublayer) else ()
 
 

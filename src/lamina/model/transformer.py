@@ -1,7 +1,7 @@
-"""What the models share: tables, embeddings, stacks, start values, folding.
+"""The base class of the models: tables, embeddings, stacks, initialisation, calibration, folding.
 
-Token ids come packed, `(tokens,)` with `lengths`, or padded, `(sequences, length)` with lengths or trailing padding.
-Padded ids are packed on arrival: nothing is computed on padding, and outputs come back in the shape of the input.
+Token ids are packed, `(tokens,)` with `lengths`, or padded, `(sequences, length)` with lengths or trailing padding.
+Padded ids are packed first: nothing is computed on padding, and outputs have the shape of the input.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CALIBRATION_TOKENS = 8192
 
 
 class Transformer(nn.Module):
-    """The base of `EncoderDecoder` and `SingleStack`; `from_preset` and `build` give the right one."""
+    """The base class of `EncoderDecoder` and `SingleStack`; `from_preset` and `build` return one of these."""
 
     stack_names: ClassVar[tuple[str, ...]]
     _output: str
@@ -46,6 +46,7 @@ class Transformer(nn.Module):
 
     @staticmethod
     def build(options: ModelOptions) -> Transformer:
+        """The model of these options."""
         from lamina.model.models import (
             EncoderDecoder,  # both subclass this
             SingleStack,
@@ -58,25 +59,25 @@ class Transformer(nn.Module):
             yield self.get_submodule(name)  # type: ignore[misc]
 
     def tables_of(self, stack_name: str) -> list[str]:
-        """The names of the embedding tables whose start values are that stack's affair."""
+        """The names of the embedding tables that the scheme of that stack initialises."""
         raise NotImplementedError
 
     @property
     def output_table(self) -> Any:
-        """What the word head scores against."""
+        """The table of the output layer."""
         return self.tables[self._output]
 
     def num_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())
 
     def undecayed_parameters(self) -> Iterator[nn.Parameter]:
-        """What the schemes want kept out of weight decay."""
+        """The parameters that the schemes exclude from weight decay."""
         for stack in self.stacks():
             yield from stack.undecayed_parameters()
 
     @torch.no_grad()
     def initialise(self) -> None:
-        """Draw all start values: embeddings and heads, then each stack's tables and matrices as its scheme wants."""
+        """Initialise all weights: embeddings and heads, then the tables and matrices of each stack, by its scheme."""
         for module in self.modules():
             if isinstance(module, Embedding | AdaptiveTable | MaskedWordHead | AdaptiveHead | ClassHead):
                 module.initialise(self.options.init)
@@ -88,7 +89,7 @@ class Transformer(nn.Module):
             stack.initialise(self.options.init, [Matrix("embedding", table.weight) for table in tables])
 
     def _initialise_tables(self, name: str, init: str) -> list[nn.Embedding]:
-        """The table of that name, or its bands, drawn anew; the padding row is zero."""
+        """Initialise the table of that name, or its bands; the padding row is zero."""
         table, padding = self.tables[name], self.options.padding_index
         bands = [(each.low, each.table) for each in table.bands] if isinstance(table, AdaptiveTable) else [(0, table)]
         for first, band in bands:
@@ -97,7 +98,8 @@ class Transformer(nn.Module):
         return [band for _, band in bands]
 
     def fold(self) -> Self:
-        """The same model as a plain one, for schemes that fold. Its options say what it has become."""
+        """The model with each scheme folded into a plain one that gives the same outputs; its options name that
+        scheme."""
         stacks = list(self.stacks())
         plans = [stack.residual.folded() for stack in stacks]
         schemes, options = tuple(plan.scheme for plan in plans), tuple(plan.options for plan in plans)
@@ -112,7 +114,7 @@ class Transformer(nn.Module):
 
     @contextmanager
     def calibrating(self, *batch: tuple[Tensor, Sequences]) -> Iterator[list[tuple[Tensor, Sequences]]]:
-        """The first sequences of a batch, at most 8,192 tokens on any side, in a pass that leaves no trace."""
+        """The first sequences of a batch, at most 8,192 tokens on each side; modes and random state are restored."""
         count = min(sequences.num_fitting(CALIBRATION_TOKENS) for _, sequences in batch)
         with profiling(self, batch[0][0]):
             yield [sequences.first_of(ids, count) for ids, sequences in batch]
@@ -140,7 +142,7 @@ class Transformer(nn.Module):
         )
 
     def _new_stack(self, which: int, *, causal: bool = False, crossed: bool = False) -> Stack:
-        """The stack `which` of (encoder, decoder). Start values come later, with the tables'."""
+        """The stack `which` of (encoder, decoder); it is initialised later, together with the tables."""
         options, depths = self.options, pair(self.options.num_layers)
         in_pair = options.kind == "encoder-decoder"
         return Stack(

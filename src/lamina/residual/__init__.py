@@ -1,7 +1,7 @@
-"""The residual schemes. A file is a scheme: `post_ln.py` is "post-ln" in configs, on the command line, in legends.
+"""The residual schemes. A file is a scheme: `post_ln.py` is "post-ln" in configs, on the command line and in figures.
 
-Nothing outside this folder knows a scheme by name. Installed packages add schemes of their own through the
-entry-point group `lamina.schemes`.
+No other package refers to a scheme by name. Installed packages add schemes through the entry-point group
+`lamina.schemes`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DEFAULT = "pre-ln"
 
 
 class _Schemes(Registry[Residual[Any]]):
-    """A file with a `reference`, the plain loop written from the paper, is a scheme; others are shared code."""
+    """A file with a `reference`, the plain loop written from the paper, is a scheme; other files are shared code."""
 
     def is_member(self, module: ModuleType, candidate: type[Residual[Any]], name: str) -> bool:
         return hasattr(module, "reference") and super().is_member(module, candidate, name)
@@ -34,7 +34,7 @@ def schemes() -> list[type[Residual[Any]]]:
 
 
 def names() -> list[str]:
-    """The names a config may use, aliases aside."""
+    """The names of all schemes, without aliases."""
     return list(SCHEMES)
 
 

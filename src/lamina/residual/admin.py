@@ -1,4 +1,4 @@
-"""Admin: post-LN whose stream is weighted by a learned vector, set before training by looking at one batch.
+"""Admin: post-LN whose stream is weighted by a learned vector, initialised from one batch.
 
     x ← LN(ω⊙x + f(x))                              end: x
 
@@ -7,8 +7,8 @@ Liu et al. 2020, Understanding the Difficulty of Training Transformers, section 
     x ──┬──► f ──►(+)──► LN ──► x
         └─── ⊙ω ───┘
 
-At the start ω grows along the stack so that each branch has a share of about 1/i, as in pre-LN; later it is free.
-A trained stack folds into plain post-LN: ω goes into the norm before it and out of the matrices that read it.
+Initially ω grows along the stack so that branch i contributes about 1/i, as in pre-LN; then it is trained. A trained
+stack can be folded into post-LN: ω multiplies the norm before it and divides the matrices that read its output.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ from lamina.residual.reference import Layers, Parameters
 class Admin(SingleStream):
     class Options(SchemeOptions):
         omega: Literal["profile", "paper", "closed-form"] = "profile"
-        """How ω is set: `profile` as the authors' program, `paper` as printed, `closed-form` without data."""
+        """How ω is initialised: `profile` as in the authors' code, `paper` as in the paper, `closed-form` without
+        data."""
         omega_decay: bool = False
-        """Apply weight decay to ω."""
+        """Whether weight decay applies to ω."""
         omega_form: Literal["parameter", "rescaled"] = "parameter"
-        """Learn ω, or scale the start weights instead and keep none (appendix C)."""
+        """`parameter` learns ω; `rescaled` scales the initial weights instead and has no ω (appendix C)."""
 
     placement = "post"
     colour = "#CC79A7"
@@ -58,16 +59,16 @@ class Admin(SingleStream):
 
     def __init__(self, shape: Shape, norm: NormOptions, options: SchemeOptions) -> None:
         super().__init__(shape, norm, options)
-        # Known without data: √((n+1)/ln(n+1) − 1), n the sub-layers of the stack.
+        # The closed form is √((n+1)/ln(n+1) − 1) with n sub-layers in the stack.
         known = self.options.omega == "closed-form"
         n = shape.num_sublayers
-        self._start = sqrt((n + 1) / log(n + 1) - 1) if known else 1.0
+        self._initial = sqrt((n + 1) / log(n + 1) - 1) if known else 1.0
         self.register_buffer("calibrated", torch.full((1,), known))
-        self.is_calibrated = known  # the buffer's value, where reading it costs nothing
+        self.is_calibrated = known  # the buffer's value, readable without synchronising with the device
         self._is_profiling = False
 
     def site(self, place: Place) -> Site[Tensor]:
-        return AdminSite(self.new_norm(), torch.full((self.shape.model_dim,), self._start), self.options)
+        return AdminSite(self.new_norm(), torch.full((self.shape.model_dim,), self._initial), self.options)
 
     def open(self, x: Tensor) -> Tensor:
         if not self.is_calibrated and not self._is_profiling:
@@ -75,14 +76,14 @@ class Admin(SingleStream):
         return x
 
     def initialise(self, entries: Sequence[StackEntry], embeddings: Iterable[Matrix] = ()) -> None:
-        if self.options.omega_form == "rescaled":  # fresh matrices: nothing is scaled yet
+        if self.options.omega_form == "rescaled":  # the matrices are new and not scaled yet
             for site in _sites(entries):
                 site.norm.reset_parameters()  # type: ignore[operator]
-                site.omega.fill_(self._start)
+                site.omega.fill_(self._initial)
             self.calibrated.fill_(False)
             self.is_calibrated = False
         if self.options.omega == "closed-form":
-            self._settle(entries, [self._start] * len(entries))
+            self._set_omegas(entries, [self._initial] * len(entries))
 
     @property
     def wants_calibration(self) -> bool:
@@ -91,7 +92,7 @@ class Admin(SingleStream):
     @contextmanager
     def calibration(self, entries: Sequence[StackEntry], mask: Tensor | None) -> Iterator[Observer]:
         if self.is_calibrated and self.options.omega_form == "rescaled":
-            raise UserError("admin: these weights are rescaled already; draw new ones with start() first")
+            raise UserError("admin: these weights are rescaled already; initialise() them again first")
         sites, seen = _sites(entries), []
         before = [site.omega.clone() for site in sites]
         for site in sites:
@@ -112,7 +113,7 @@ class Admin(SingleStream):
             yield profile if self.options.omega == "profile" else as_printed
             if self.options.omega == "paper":  # ω_i = √(Σ_{j<i} Var[f_j]), ω_1 = 1
                 seen = [torch.ones_like(seen[0]), *torch.stack(seen).cumsum(0).sqrt()[:-1]]
-            self._settle(entries, seen)
+            self._set_omegas(entries, seen)
         except BaseException:
             for site, omega in zip(sites, before, strict=True):
                 site.omega.copy_(omega)
@@ -121,7 +122,7 @@ class Admin(SingleStream):
             self._is_profiling = False
 
     @torch.no_grad()
-    def _settle(self, entries: Sequence[StackEntry], omegas: Sequence[Tensor | float]) -> None:
+    def _set_omegas(self, entries: Sequence[StackEntry], omegas: Sequence[Tensor | float]) -> None:
         sites = _sites(entries)
         for entry, omega in zip(entries, omegas, strict=True):
             if not (isinstance(omega, Tensor) and omega.is_meta) and not (0 < float(omega) < inf):
@@ -130,7 +131,7 @@ class Admin(SingleStream):
         for site, omega in zip(sites, omegas, strict=True):
             site.omega.fill_(omega)
         if self.options.omega_form == "rescaled":
-            # The first ω has no norm before it and stays where it is.
+            # The first ω has no norm before it and is kept.
             for entry in entries[1:]:
                 if not any(matrix.reads_stream for matrix in entry.matrices):
                     raise UserError(f"admin: omega_form='rescaled' divides the matrices of {entry.place}; give roles")
@@ -176,7 +177,8 @@ def _sites(entries: Sequence[StackEntry]) -> list[AdminSite]:
 
 
 def absorb(omega: Tensor, before: Iterable[nn.Parameter], entry: StackEntry) -> None:
-    """Multiply what comes before by ω, divide what the sub-layer reads by it: its branch stays the same."""
+    """Multiply the parameters before the sub-layer by ω and divide its input matrices by it: the branch is
+    unchanged."""
     for vector in before:
         vector.mul_(omega)
     for matrix in entry.matrices:
@@ -185,7 +187,7 @@ def absorb(omega: Tensor, before: Iterable[nn.Parameter], entry: StackEntry) -> 
 
 
 def variance(values: Tensor, mask: Tensor | None) -> Tensor:
-    """The population variance over all elements of real positions, of all processes together."""
+    """The population variance over all elements at real positions, over all processes."""
     real = values if mask is None else values[mask]
     moments = torch.stack([real.new_tensor(real.numel()).double(), real.double().sum(), real.double().square().sum()])
     if dist.is_available() and dist.is_initialized():

@@ -9,7 +9,7 @@ Takase et al. 2022, On Layer Normalizations and Residual Connections in Transfor
           │ └──────────┘          └──────────┤
           └──────────────────────────────────┘
 
-The connection skips every norm of the layer but the last, so the gradient does too.
+The connection bypasses every norm of the layer but the last, and so does the gradient.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lamina.residual.reference import Layers, Parameters
 class B2T(Residual[tuple[Tensor, Tensor]]):
     class Options(SchemeOptions):
         scale_init: bool = False
-        """Multiply the layers' weight matrices by N^-1/2 at the start, as later code of the authors does."""
+        """Multiply the initial weight matrices by N^-1/2, as in later code of the authors."""
 
     placement: ClassVar[Placement] = "post"
     colour = "#009E73"

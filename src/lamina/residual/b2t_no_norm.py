@@ -1,4 +1,4 @@
-"""B2T without norms: two constants keep the stream from growing instead.
+"""B2T without norms: two constants limit the growth of the stream instead.
 
     inner:  x ← x + f(x)
     last:   x ← α·x_in + β·(x + f(x))               α = min(N/12, N^-0.15), β = d^-0.2; end: x
@@ -22,7 +22,7 @@ from lamina.residual.reference import Layers, Parameters
 class B2TNoNorm(Residual[tuple[Tensor, Tensor]]):
     class Options(SchemeOptions):
         final_norm: bool = False
-        """Normalise the stack's output."""
+        """Whether the stack's output is normalised."""
 
     placement = "none"
     streams = ("x", "layer_input")

@@ -1,4 +1,4 @@
-"""B2T over all norms: the connection also skips the layer's last norm. Shown to do harm.
+"""B2T over all norms: the connection also bypasses the layer's last norm. The paper shows that this is worse.
 
     inner:  x ← LN(x + f(x))
     last:   x ← x_in + LN(x + f(x))                 x_in the layer's input; end: x

@@ -1,13 +1,13 @@
-"""What a residual scheme is: one object per stack, one small site per sub-layer.
+"""The base class of residual schemes: one object per stack, and one site per sub-layer.
 
-The stack is a single loop; the scheme alone decides what each sub-layer reads and what becomes of its answer:
+The stack is a single loop; the scheme determines the input of each sub-layer and how its output changes the state:
 
     state = residual.open(x)
     for each sub-layer f, with its site:
         state = site.write(state, f(site.read(state)))
     return residual.close(state)
 
-A scheme never mixes positions, so padded, packed and token-by-token inputs are the same thing to it.
+A scheme never mixes positions, so padded, packed and incremental inputs are treated alike.
 To add one, see CONTRIBUTING: it is one new file in this folder.
 """
 
@@ -35,26 +35,26 @@ __all__ += ["SchemeOptions", "Shape", "Site", "State"]
 
 @dataclass(frozen=True)
 class Shape:
-    """The stack a scheme is built for."""
+    """The dimensions of the stack that a scheme is built for."""
 
     model_dim: int
     num_layers: int
     num_sublayers: int
     role: Literal["encoder", "decoder", "single"] = "single"
     other_num_layers: int = 0
-    """Layers of the other stack of an encoder–decoder."""
+    """The number of layers of the other stack of an encoder–decoder."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a sub-layer stands in its stack; a layer of one sub-layer is both first and last."""
+    """The position of a sub-layer in its stack. The only sub-layer of a layer is both first and last."""
 
     index: int
-    """The sub-layer's number in the stack, from 0."""
+    """The index of the sub-layer in the stack, from 0."""
     layer: int
-    """Its layer's number, from 0."""
+    """The index of its layer, from 0."""
     kind: str
-    """`self-attention`, `cross-attention`, `feed-forward`, or the class of a foreign module."""
+    """`self-attention`, `cross-attention`, `feed-forward`, or the class of a module that is not Lamina's."""
     first: bool
     last: bool
 
@@ -64,35 +64,35 @@ class Place:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A weight matrix that is known by its role. `weight` is (outputs, inputs)."""
+    """A weight matrix with a role. `weight` is (outputs, inputs)."""
 
     role: Role
     weight: Tensor
     bias: Tensor | None = None
     reads_stream: bool = False
-    """Its input is what the site reads: q, k, v (in cross-attention q only), the first feed-forward matrix."""
+    """Whether its input is what the site reads: q, k, v (in cross-attention q only), the first feed-forward matrix."""
     writes_branch: bool = False
-    """Its output is the branch: the attention's output matrix, the last feed-forward matrix."""
+    """Whether its output is the branch: the attention's output matrix, the last feed-forward matrix."""
 
 
 class Site(nn.Module, Generic[State]):
-    """What a layer owns for one of its sub-layers: norms, gains, ω."""
+    """The parameters of a scheme for one sub-layer: norms, gains, ω."""
 
     def read(self, state: State) -> Tensor:
-        """The sub-layer's input. Never changes the stream."""
+        """The sub-layer's input. Does not change the state."""
         raise NotImplementedError
 
     def write(self, state: State, branch: Tensor) -> State:
-        """The state after the sub-layer's answer (dropout applied)."""
+        """The new state, given the sub-layer's output after dropout."""
         raise NotImplementedError
 
     def undecayed(self) -> Iterator[nn.Parameter]:
-        """Parameters that the scheme wants kept out of weight decay."""
+        """The parameters that the scheme excludes from weight decay."""
         return iter(())
 
 
 class StackEntry(NamedTuple):
-    """One sub-layer as the scheme sees it when it sets start values, calibrates or folds."""
+    """One sub-layer of a stack, as a scheme needs it for initialisation, calibration and folding."""
 
     place: Place
     site: Site[Any]
@@ -100,23 +100,23 @@ class StackEntry(NamedTuple):
 
 
 class Observer(Protocol):
-    """Sees every sub-layer of a forward pass just before its write."""
+    """Called for every sub-layer of a forward pass, directly before its write."""
 
     def __call__(self, site: Any, state: Any, branch: Tensor, /) -> None: ...
 
 
 class Folded(NamedTuple):
-    """The plain scheme that a fold leads to."""
+    """The plain scheme that another scheme is folded into."""
 
     scheme: str
     options: dict[str, Any]
 
 
 class Residual(nn.Module, Generic[State]):
-    """The base of all schemes. A subclass is found by its file: `post_ln.py` is the scheme `post-ln`."""
+    """The base class of all schemes. A subclass is found by its file: `post_ln.py` is the scheme `post-ln`."""
 
     class Options(SchemeOptions):
-        """What a user may set, checked by the scheme itself."""
+        """The options of the scheme."""
 
     name: ClassVar[str]
     result_version: ClassVar[int] = 1
@@ -124,28 +124,28 @@ class Residual(nn.Module, Generic[State]):
     it, are then trained again. Not inherited."""
     aliases: ClassVar[tuple[str, ...]] = ()
     placement: ClassVar[Placement]
-    """Where its norms stand: after the sum, before the branch, both, or nowhere."""
+    """The position of its norms: after the sum, before the branch, both, or no norms."""
     streams: ClassVar[tuple[str, ...]] = ("x",)
-    """The names of the parts of the state."""
+    """The names of the tensors in the state."""
     grows: ClassVar[bool] = False
-    """Whether the state gains a part per layer."""
+    """Whether the state gains a tensor per layer."""
     folds: ClassVar[bool] = False
     """Whether `fold` can turn it into a plain stack with the same outputs."""
     colour: ClassVar[str | None] = None
-    """Its colour in every figure. Without one it shares a colour with others and gets a broken line."""
+    """Its colour in all figures. Schemes without one share colours and have a dashed line."""
     fold_changes: ClassVar[Literal["reads_stream", "writes_branch"]] = "reads_stream"
-    """The matrices of every sub-layer that a fold must be able to change."""
+    """The matrices of every sub-layer that folding changes, and whose role must be known."""
     base_initialisation: ClassVar[str | None] = None
-    """The base initialisation it insists on, whatever the model's `init` says."""
+    """The base initialisation that it requires, in place of the model's `init`."""
     avoids: ClassVar[frozenset[Fault]] = frozenset()
-    """The faults of depth that its paper shows it to be free of, or far less prone to: verdicts suggest it there."""
+    """The faults that its paper shows it to avoid or reduce; checks suggest it as a remedy for these."""
 
     options: SchemeOptions
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         cls.name = cls.__module__.rpartition(".")[2].replace("_", "-")
-        own = vars(cls)  # what identifies a scheme is not inherited by one built on it
+        own = vars(cls)  # not inherited by schemes that derive from this one
         cls.colour, cls.aliases = own.get("colour"), own.get("aliases", ())
         cls.avoids = own.get("avoids", frozenset())
 
@@ -154,16 +154,17 @@ class Residual(nn.Module, Generic[State]):
         self.shape, self.norm_options, self.options = shape, norm, options
 
     def new_norm(self, eps_factor: float = 1.0) -> nn.Module:
+        """A new norm over the stream."""
         return self.norm_options.build(self.shape.model_dim, eps_factor)
 
     # The forward pass.
 
     def site(self, place: Place) -> Site[State]:
-        """A new site for the sub-layer at `place`; sites are asked for in order."""
+        """A new site for the sub-layer at `place`; called in order."""
         raise NotImplementedError
 
     def slot(self, place: Place) -> nn.Module | None:
-        """What stands before the sub-layer's last matrix, where Lamina's own sub-layers keep a slot."""
+        """A module to put before the last matrix of a sub-layer; only Lamina's own sub-layers have this slot."""
         return None
 
     def open(self, x: Tensor) -> State:
@@ -181,17 +182,17 @@ class Residual(nn.Module, Generic[State]):
 
     @property
     def wants_calibration(self) -> bool:
-        """Whether it looks at a batch before training."""
+        """Whether the scheme needs a batch before training."""
         return False
 
     def calibration(self, entries: Sequence[StackEntry], mask: Tensor | None) -> AbstractContextManager[Observer]:
-        """Around the one forward pass that it looks at."""
+        """A context for the forward pass of calibration; gives the observer of that pass."""
         raise NotImplementedError
 
     # After training.
 
     def folded(self) -> Folded:
-        """The scheme that `fold_into` fills."""
+        """The scheme and options that `fold_into` needs."""
         from lamina import residual  # the registry imports this module
 
         able = ", ".join(scheme.name for scheme in residual.schemes() if scheme.folds)
@@ -205,7 +206,7 @@ class Residual(nn.Module, Generic[State]):
 
 
 class SingleStream(Residual[Tensor]):
-    """The schemes whose state is x alone, from the input to the end."""
+    """The base class of schemes whose state is x alone."""
 
     def open(self, x: Tensor) -> Tensor:
         return x

@@ -1,4 +1,4 @@
-"""A scheme's card: equation, drawing, citation and options, read from the head of its file."""
+"""A scheme's card: equation, drawing, citation and options, from the docstring of its file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lamina.residual.base import Residual
 
 @dataclass(frozen=True)
 class Card:
-    """What `lamina schemes NAME` and the documentation show."""
+    """The description of a scheme that `lamina schemes NAME` and the documentation show."""
 
     name: str
     title: str
@@ -22,16 +22,17 @@ class Card:
     drawing: str
     notes: str
     options: tuple[tuple[str, str, str], ...]
-    """Name, default and meaning of each option."""
+    """The name, default and description of each option."""
     reference: str
     """The source of the plain loop written from the paper."""
 
 
 def card(scheme: type[Residual[Any]]) -> Card:
-    """The file's docstring is: a title, then indented equations, the citation, an indented drawing, notes."""
+    """The card of a scheme, whose docstring has a title, indented equations, the citation, an indented drawing,
+    notes."""
     module = sys.modules[scheme.__module__]
     title, *paragraphs = inspect.cleandoc(module.__doc__ or "").split("\n\n")
-    # Somebody else's scheme may lack a part: what is not there is shown as empty.
+    # A scheme of another package may lack a section, which is then empty.
     end = len(paragraphs)
     citation_at = next((at for at, text in enumerate(paragraphs) if not text.startswith(" ")), end)
     drawing_at = next((at for at, text in enumerate(paragraphs) if at > citation_at and text.startswith(" ")), end)

@@ -1,4 +1,4 @@
-"""DeepNorm: post-LN with the stream weighted by a constant and the branches started small.
+"""DeepNorm: post-LN with the stream weighted by a constant and small initial branches.
 
     x ← LN(α·x + f(x))                              end: x
 
@@ -11,7 +11,7 @@ Wang et al. 2022, DeepNet: Scaling Transformers to 1,000 Layers; compared by Tak
     x ──┬──► f ──►(+)──► LN ──► x
         └─── ×α ───┘
 
-Start values: Xavier-normal, gain β for feed-forward, value and output matrices, gain 1 for query and key.
+Initialisation: Xavier-normal, gain β for feed-forward, value and output matrices, gain 1 for query and key.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lamina.residual.reference import Layers, Parameters
 
 
 def constants(shape: Shape) -> tuple[float, float]:
-    """α and β. With N encoder and M decoder layers."""
+    """α and β, for N encoder and M decoder layers."""
     own, other = shape.num_layers, shape.other_num_layers
     if shape.role == "encoder":
         return 0.81 * (own**4 * other) ** (1 / 16), 0.87 * (own**4 * other) ** (-1 / 16)
@@ -62,7 +62,7 @@ class DeepNorm(SingleStream):
     def fold_into(
         self, plain: Residual[Any], entries: Sequence[StackEntry], plain_entries: Sequence[StackEntry]
     ) -> None:
-        """LN(αx + f) = LN(x + f/α) with eps/α²: divide what writes the branch."""
+        """LN(αx + f) = LN(x + f/α) with eps/α²: divide the matrices that write the branch."""
         alpha = constants(self.shape)[0]
         for entry, plain_entry in zip(entries, plain_entries, strict=True):
             plain_entry.site.load_state_dict(entry.site.state_dict())

@@ -8,7 +8,7 @@ Pagliardini et al. 2024, DenseFormer: Enhancing Information Flow in Transformers
     x₀ ──┬─► layer 1 ──► x₁ ─┬─► Σ A ──► layer 2 ──► x₂ ─┬─► Σ A ──►
          └───────────────────┴───────────────────────────┘
 
-A starts as the identity: plain pre-LN.
+A is initialised as the identity, which is pre-LN.
 """
 
 from __future__ import annotations

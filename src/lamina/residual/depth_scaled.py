@@ -1,11 +1,11 @@
-"""Depth-scaled start values: post-LN whose higher layers start smaller.
+"""Depth-scaled initialisation: post-LN whose higher layers have smaller initial weights.
 
     x ← LN(x + f(x))                                end: x
 
 Zhang et al. 2019, Improving Deep Transformer with Depth-Scaled Initialization and Merged Attention; cited by
 Takase et al. 2022, section 7.
 
-    x ──┬──► f ──►(+)──► LN ──► x          matrices of layer l start × l^-1/2
+    x ──┬──► f ──►(+)──► LN ──► x          initial matrices of layer l × l^-1/2
         └──────────┘
 """
 

@@ -9,7 +9,7 @@ Wang et al. 2019, Learning Deep Transformer Models for Machine Translation; comp
     layer 1 ──► LN ─┴► z₁ ─┬───────┤
     layer 2 ──► LN ──► z₂ ─┴► Σ W ─┴──► layer 3
 
-W[l,k] starts at 1/(l+1): the mean of what there is.
+W[l,k] is initialised as 1/(l+1): the mean of all outputs so far.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class LastSite(InnerSite):
 
 
 def combine(weights: Tensor, outputs: tuple[Tensor, ...]) -> Tensor:
-    """Σ_k W[k]·z_k, one multiply-add at a time: no stacked copy of all outputs."""
+    """Σ_k W[k]·z_k, added one at a time, without a stacked copy of all outputs."""
     total = outputs[0] * weights[0]
     for weight, output in zip(weights[1:], outputs[1:], strict=True):
         total = torch.addcmul(total, output, weight)

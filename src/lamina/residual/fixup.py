@@ -1,6 +1,6 @@
-"""Fixup: no norms; scaled start values, a scalar gain per branch and a scalar shift before each matrix.
+"""Fixup: no norms; scaled initialisation, a scalar gain per branch and a scalar bias before each matrix.
 
-    x ← x + g·f(x + b)                              g = 1, b = 0 at the start; end: x
+    x ← x + g·f(x + b)                              initially g = 1, b = 0; end: x
 
 Zhang et al. 2019, Fixup Initialization: Residual Learning Without Normalization; compared by Liu et al. 2020,
 section 5.3.
@@ -8,8 +8,8 @@ section 5.3.
     x ──┬── +b ──► f ── ×g ──►(+)──► x
         └──────────────────────┘
 
-Start values, on Xavier, with L sub-layers in the whole model: query, key, value × L^-1/6, attention output 0, first
-feed-forward matrix × L^-1/2, second 0. A second shift stands inside f, before its last matrix.
+Initialisation, from Xavier, with L sub-layers in the whole model: query, key, value × L^-1/6, attention output 0, first
+feed-forward matrix × L^-1/2, second 0. A second bias is inside f, before its last matrix.
 """
 
 from __future__ import annotations

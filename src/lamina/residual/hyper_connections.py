@@ -1,4 +1,4 @@
-"""Hyper-connections: several copies of the stream with learned reading, writing and mixing weights.
+"""Hyper-connections: several streams with learned weights for reading, writing and mixing.
 
     H ← A_rᵀH + b·f(LN(A_mᵀH))                      H₀ = n copies of x₀; end: LN(Σ streams)
 
@@ -9,7 +9,7 @@ Zhu et al. 2024, Hyper-Connections; here the static form.
     ⋮   │              └─ …     ▲
         └──────── A_r ──────────┘
 
-At the start A_r = I, b = 1, and sub-layer k reads stream k mod n.
+Initially A_r = I, b = 1, and sub-layer k reads stream k mod n.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lamina.residual.reference import Layers, Parameters
 class HyperConnections(Residual[Tensor]):
     class Options(SchemeOptions):
         num_streams: int = Field(4, ge=1)
-        """n: how many copies of the stream there are."""
+        """The number n of streams."""
 
     placement = "pre"
     streams = ("copies",)

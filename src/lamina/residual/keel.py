@@ -1,4 +1,4 @@
-"""Keel: post-LN with a strongly weighted stream and a norm before the branch as well.
+"""Keel: post-LN with a large weight on the stream and another norm before the branch.
 
     x ← LN(α·x + f(LN(x)))                          α the number of sub-layers of the stack; end: x
 

@@ -1,6 +1,6 @@
-"""LayerScale: pre-LN whose branches pass a learned vector that starts near zero.
+"""LayerScale: pre-LN whose branches are multiplied by a learned vector, initially near zero.
 
-    x ← x + γ⊙f(LN(x))                              γ = 1e-4 at the start; end: LN(x)
+    x ← x + γ⊙f(LN(x))                              initially γ = 1e-4; end: LN(x)
 
 Touvron et al. 2021, Going Deeper with Image Transformers.
 
@@ -22,7 +22,7 @@ from lamina.residual.reference import Layers, Parameters
 class LayerScale(PreLN):
     class Options(SchemeOptions):
         start: float = Field(1e-4, gt=0)
-        """The value every channel of γ starts at."""
+        """The initial value of every channel of γ."""
 
     options: Options
 

@@ -1,4 +1,4 @@
-"""LayerNorm scaling: pre-LN whose norms are divided by the root of the depth.
+"""LayerNorm scaling: pre-LN whose norms are divided by the square root of the depth.
 
     x ← x + f(LN(x)/√l)                             l the layer, from 1; end: LN(x)
 
@@ -28,7 +28,7 @@ class ScaledSite(PreLNSite):
 
     def __init__(self, norm: nn.Module, factor: float) -> None:
         super().__init__(norm)
-        self.register_buffer("factor", torch.tensor(factor))  # a buffer: equal layers compile to one graph
+        self.register_buffer("factor", torch.tensor(factor))  # a buffer, so that all layers compile to one graph
 
     def read(self, state: Tensor) -> Tensor:
         return super().read(state) * self.factor

@@ -1,14 +1,14 @@
-"""LookLinear: post-LN whose feed-forward sub-layers start as mirrored halves that act linearly.
+"""LookLinear: post-LN whose feed-forward sub-layers are initially linear, by mirrored halves of their matrices.
 
     x ← LN(x + f(x))                                end: x
 
 Balduzzi et al. 2017, The Shattered Gradients Problem; compared by Liu et al. 2020, section 5.3.
 
-    x ──┬──► f ──►(+)──► LN ──► x          f = [V, −V]·ReLU([W; −W]·x) = V·W·x at the start
+    x ──┬──► f ──►(+)──► LN ──► x          initially f = [V, −V]·ReLU([W; −W]·x) = V·W·x
         └──────────┘
 
-Start values: the second half of the first matrix's rows is minus the first half, the second half of the second
-matrix's columns likewise.
+Initialisation: the second half of the first matrix's rows is minus the first half, and so is the second half of the
+second matrix's columns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mix-LN: the first layers post-LN, the rest pre-LN.
+"""Mix-LN: the first layers are post-LN, the others pre-LN.
 
     layer < m:  x ← LN(x + f(x))                    m = ⌊N/4⌋
     layer ≥ m:  x ← x + f(LN(x))                    end: LN(x)
@@ -24,7 +24,7 @@ from lamina.residual.reference import Layers, Parameters
 class MixLN(PreLN):
     class Options(SchemeOptions):
         switch_layer: int | None = Field(None, ge=0)
-        """How many layers are post-LN; a quarter of them by default."""
+        """The number m of post-LN layers; a quarter of the layers by default."""
 
     placement = "both"
     options: Options

@@ -14,10 +14,13 @@ from lamina.options import Options
 
 
 class NormOptions(Options):
+    """The norm of a model."""
+
     kind: Literal["layer", "rms"] = "layer"
-    """`layer` subtracts the mean and divides by the standard deviation, `rms` only divides by the root mean square."""
+    """The kind of norm: `layer` subtracts the mean and divides by the standard deviation, `rms` divides by the root
+    mean square."""
     eps: float = Field(1e-5, gt=0)
-    """Added to the variance before the root."""
+    """The ε added to the variance before the square root."""
     bias: bool = True
     """Whether a layer norm adds a learned bias; an RMS norm never does."""
 
@@ -28,10 +31,11 @@ class NormOptions(Options):
 
 
 def normalise_in_own_precision(norm: nn.Module, x: Tensor) -> Tensor:
-    """`norm(x)` in the precision of x, also where the norm's weights are kept in a lower one."""
+    """`norm(x)` in the precision of x, even if the norm's weights are in a lower one."""
     weights = {name: weight.to(x.dtype) for name, weight in norm.named_parameters() if weight.dtype != x.dtype}
     return functional_call(norm, weights, (x,)) if weights else norm(x)
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[Any]:
+    """A context without autocast, which computes in the precision of the tensors."""
     return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)

@@ -1,4 +1,4 @@
-"""Post-LN: normalise after every sum.
+"""Post-LN: a norm after every residual sum.
 
     x ← LN(x + f(x))                                end: x
 
@@ -8,7 +8,7 @@ Transformer Architecture.
     x ──┬──► f ──►(+)──► LN ──► x
         └──────────┘
 
-Strong when shallow; deep decoders lose their gradient at the norms after cross-attention and need a warm-up.
+Good for shallow models; in deep decoders the gradient vanishes at the norms after cross-attention. Needs warm-up.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from lamina.residual.reference import Layers, Parameters
 class PostLN(SingleStream):
     class Options(SchemeOptions):
         input_scale: bool = False
-        """Scale the stack's input per channel. Folding another scheme into this one leaves such a scale behind."""
+        """Whether the stack's input is scaled per channel; results from folding another scheme into post-LN."""
         eps_factor: float = Field(1.0, gt=0)
-        """Multiply the norms' epsilon. Folding another scheme into this one leaves such a factor behind."""
+        """A factor on the norms' ε; results from folding another scheme into post-LN."""
 
     placement = "post"
     options: Options

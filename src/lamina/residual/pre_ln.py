@@ -1,4 +1,4 @@
-"""Pre-LN: normalise what the branch reads, leave the stream alone.
+"""Pre-LN: a norm before every sub-layer, and none on the stream.
 
     x ← x + f(LN(x))                                end: LN(x)
 
@@ -7,7 +7,7 @@ Xiong et al. 2020, On Layer Normalization in the Transformer Architecture; Baevs
     x ──┬──► LN ──► f ──►(+)──► x
         └─────────────────┘
 
-Gradients reach every layer and no warm-up is needed, but the stream grows, so high layers change it less and less.
+Gradients reach every layer and no warm-up is needed, but the stream grows, so that higher layers change it less.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""ReZero: every branch behind a gate that starts closed; no norms.
+"""ReZero: every branch is multiplied by a learned gate that is initially zero; no norms.
 
-    x ← x + a·f(x)                                  a = 0 at the start, one scalar per layer; end: x
+    x ← x + a·f(x)                                  initially a = 0, one scalar per layer; end: x
 
 Bachlechner et al. 2020, ReZero is All You Need; compared by Liu et al. 2020, section 5.3 and appendix E.
 
@@ -25,7 +25,7 @@ class ReZero(SingleStream):
 
     def __init__(self, shape: Shape, norm: NormOptions, options: SchemeOptions) -> None:
         super().__init__(shape, norm, options)
-        self._first: tuple[ReZeroSite, ...] = ()  # in a tuple, so that it is not registered here
+        self._first: tuple[ReZeroSite, ...] = ()  # in a tuple, so that it is not registered as a submodule
 
     def site(self, place: Place) -> Site[Tensor]:
         site = self.new_site(None if place.first else self._first[0])
@@ -38,7 +38,7 @@ class ReZero(SingleStream):
 
 
 class ReZeroSite(Site[Tensor]):
-    """The first site of a layer owns the gate, the others look it up there: it is saved and sharded once."""
+    """The first site of a layer has the gate and the others refer to it, so that it is saved and sharded once."""
 
     def __init__(self, first: ReZeroSite | None) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""ReZero with post-LN: the gated branch, normalised after the sum.
+"""ReZero with post-LN: gated branches, and a norm after the sum.
 
-    x ← LN(x + a·f(x))                              a = 0 at the start, one scalar per layer; end: x
+    x ← LN(x + a·f(x))                              initially a = 0, one scalar per layer; end: x
 
 Liu et al. 2020, Understanding the Difficulty of Training Transformers, appendix E.
 

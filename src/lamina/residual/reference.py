@@ -1,7 +1,8 @@
-"""The numbers of a stack and the norm's plain formula: all that a scheme's `reference` shares with its class.
+"""The parameters of a stack and the norm as a formula, for the `reference` functions of schemes.
 
 Every scheme file ends with `reference(x, layers, p)`: the whole stack as a loop written from the paper, where
-`layers[l][s]` is sub-layer s of layer l as a function, and p gives the parameters. Tests compare it with the class.
+`layers[l][s]` is sub-layer s of layer l as a function, and p gives the parameters. It shares nothing else with the
+scheme's class; tests compare the two.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Layers = Sequence[Sequence[Function]]
 
 
 class Parameters:
-    """`p.at(l, s, name)` belongs to a sub-layer's site, `p.of(name)` to the stack."""
+    """The parameters of a stack: `p.at(l, s, name)` of a sub-layer's site, `p.of(name)` of the scheme."""
 
     def __init__(self, tensors: Mapping[str, Tensor], shape: Shape, norm: NormOptions, options: SchemeOptions) -> None:
         self.tensors, self.shape, self.options, self._norm = tensors, shape, options, norm

@@ -1,4 +1,4 @@
-"""ResiDual: a post-LN stream, and beside it the plain sum of all branches.
+"""ResiDual: a post-LN stream, and a second stream with the sum of all branches.
 
     x ← LN(x + f(x)),   r ← r + η·f(x)              r₀ = η·x₀; end: x + LN_dual(r)
 
@@ -8,8 +8,8 @@ Xie et al. 2023, ResiDual: Transformer with Dual Residual Connections, section 2
         └───────│───┘
     r ─────────(+)─────────────► r
 
-The gradient reaches every branch through r, the representation keeps changing through x. LN_dual divides by the scale
-of r, so η changes nothing but the numbers held in r: below 1 it keeps a deep sum inside half precision.
+The gradient reaches every branch through r, and through x the representation changes in every layer. LN_dual divides by
+the scale of r, so η does not change the output; values below 1 keep the sum of a deep stack within half precision.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from lamina.residual.reference import Layers, Parameters
 class ResiDual(Residual[tuple[Tensor, Tensor]]):
     class Options(SchemeOptions):
         dual_scale: float = Field(1.0, gt=0)
-        """η: what the dual stream is scaled by. The output does not depend on it."""
+        """The scale η of the dual stream. The output does not depend on it."""
         dual_precision: Literal["fp32", "stream"] = "fp32"
-        """Keep the dual stream in fp32 whatever the rest computes in, or in the precision of the branches."""
+        """The precision of the dual stream: always fp32, or that of the branches (`stream`)."""
 
     placement = "post"
     colour = "#E69F00"

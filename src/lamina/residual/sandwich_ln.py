@@ -1,4 +1,4 @@
-"""Sandwich-LN: pre-LN with a second norm on the branch's answer. Also known as peri-LN.
+"""Sandwich-LN: pre-LN with a second norm on the branch. Also known as peri-LN.
 
     x ← x + LN(f(LN(x)))                            end: LN(x)
 

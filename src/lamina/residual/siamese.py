@@ -1,4 +1,4 @@
-"""Siamese: a normalised and a plain stream that share every branch.
+"""Siamese: a normalised and a plain stream with the same branches.
 
     u ← LN(u);  z = f(LN(u + LN(v)));  u ← u + z/√(2l);  v ← v + z
     u₀ = v₀ = x₀, l the layer from 1                end: LN(LN(u) + LN(v))
@@ -42,14 +42,14 @@ class Siamese(Residual[tuple[Tensor, Tensor]]):
 
 
 class SiameseSite(Site[tuple[Tensor, Tensor]]):
-    """`next_norm` is the u ← LN(u) of the sub-layer after this one (or of the end): reading changes no stream."""
+    """`next_norm` is the u ← LN(u) of the next sub-layer, or of the end, because `read` must not change the state."""
 
     factor: Tensor
 
     def __init__(self, plain_norm: nn.Module, sum_norm: nn.Module, next_norm: nn.Module, factor: float) -> None:
         super().__init__()
         self.plain_norm, self.sum_norm, self.next_norm = plain_norm, sum_norm, next_norm
-        self.register_buffer("factor", torch.tensor(factor))  # a buffer: equal layers compile to one graph
+        self.register_buffer("factor", torch.tensor(factor))  # a buffer, so that all layers compile to one graph
 
     def read(self, state: tuple[Tensor, Tensor]) -> Tensor:
         normalised, plain = state

@@ -1,4 +1,4 @@
-"""T-Fixup: no norms at all; the start values keep the updates small instead.
+"""T-Fixup: no norms; the initialisation keeps the updates small instead.
 
     x ← x + f(x)                                    end: x
 
@@ -8,9 +8,9 @@ section 7.
     x ──┬──► f ──►(+)──► x
         └──────────┘
 
-Start values, on Xavier: feed-forward, value and output matrices × 0.67·N^-1/4 (encoder) or × (9M)^-1/4 (decoder),
-value matrices first brought to gain 1; embeddings × (9N)^-1/4, the decoder's own table × (9M)^-1/4. The paper treats
-encoder–decoders; here a single stack takes the decoder's factors.
+Initialisation, from Xavier: feed-forward, value and output matrices × 0.67·N^-1/4 (encoder) or × (9M)^-1/4 (decoder),
+value matrices with gain 1 before; embeddings × (9N)^-1/4, the decoder's own table × (9M)^-1/4. The paper treats
+encoder–decoders; here a single stack has the decoder's factors.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TFixup(SingleStream):
         for entry in entries:
             for matrix in entry.matrices:
                 if matrix.role == "value":
-                    matrix.weight.mul_(2**0.5)  # the base gives q, k, v the gain 1/√2
+                    matrix.weight.mul_(2**0.5)  # the base initialisation has gain 1/√2 for q, k, v
                 if matrix.role not in ("query", "key"):
                     matrix.weight.mul_(factor)
         for table in embeddings:
