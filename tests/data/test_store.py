@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -126,17 +125,6 @@ def test_sets_of_a_split(tmp_path: Path) -> None:
     assert store.sets("train") == ("train/de-en", "train/fr-en")
     assert store.sets("test") == ("test",)
     assert store["train/fr-en"].tokens("text", 0).tolist() == [1]
-
-
-def test_gather_is_fast(tmp_path: Path) -> None:
-    generator = np.random.default_rng(1)
-    sequences = [generator.integers(0, 60_000, length).tolist() for length in generator.integers(5, 60, 3000)]
-    split = write_store(tmp_path / "store", {"train": {"text": sequences}})["train"]
-    batches = [generator.integers(0, len(split), 150) for _ in range(100)]
-    split.gather("text", batches[0])
-    start = time.perf_counter()
-    tokens = sum(len(split.gather("text", batch)[0]) for batch in batches)
-    assert tokens / (time.perf_counter() - start) > 1e6
 
 
 def flip(path: Path, place: int) -> None:

@@ -134,12 +134,12 @@ def neutral(diagnosis: Diagnosis) -> dict[str, Any]:
         lines += [["grid", *map(list, grid.values)] for grid in each.grids]
         lines += [["fact", fact.value, fact.spread] for fact in each.facts if fact.name != "stack of the loss"]
         measures[each.key] = in_order(lines)
-    findings = [
-        [each.check, each.severity, each.value, each.spread, each.threshold]
-        for each in diagnosis.findings
-        if each.severity != "not measured"
-    ]
-    return {"measures": dict(sorted(measures.items())), "findings": in_order(findings)}
+    findings: dict[str, list[list[Any]]] = {}
+    for each in diagnosis.findings:
+        if each.severity != "not measured":
+            findings.setdefault(each.check, []).append([each.severity, each.value, each.spread, each.threshold])
+    by_check = {check: in_order(found) for check, found in sorted(findings.items())}
+    return {"measures": dict(sorted(measures.items())), "findings": by_check}
 
 
 def numbers(line: Series) -> list[list[float]]:

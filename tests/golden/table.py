@@ -5,6 +5,9 @@ its values depend on, hash of the values], oldest first. Two rules make sure tha
 
 - where the hash changes, a version has risen: finished runs are not reused after results have changed;
 - where a version rises, the hash of some row that depends on it changes: nothing is trained again for no reason.
+
+A measure or a check that is added changes no other value: its values are stored beside the others, and the hash of the
+last entry is replaced.
 """
 
 from __future__ import annotations
@@ -90,6 +93,13 @@ def differences(found: Any, stored: Any, where: str = "") -> Iterator[str]:
         yield f"{where}: {found!r}, stored is {stored!r}"
 
 
+def adds_to(stored: Any, found: Any) -> bool:
+    """Whether the values are the stored ones and others beside them, as when a measure or a check is new."""
+    if isinstance(stored, Mapping) and isinstance(found, Mapping):
+        return all(name in found and adds_to(each, found[name]) for name, each in stored.items())
+    return next(differences(found, stored), None) is None
+
+
 def _same(found: Any, stored: Any) -> bool:
     numbers = [isinstance(each, int | float) and not isinstance(each, bool) for each in (found, stored)]
     if not all(numbers):
@@ -107,7 +117,9 @@ def update(
         entries = table.setdefault(row, [])
         changed = row not in stored or next(differences(found[row], stored[row]), None)
         values[row] = rounded(found[row]) if changed else stored[row]
-        if entries and changed and entries[-1][0] == versions:
+        if entries and changed and entries[-1][0] == versions and adds_to(stored.get(row), found[row]):
+            entries[-1] = versions, digest(values[row])
+        elif entries and changed and entries[-1][0] == versions:
             refused.append(f"{row} has changed ({changed}): raise the result version of {' or '.join(versions)}")
         elif not entries or changed or entries[-1][0] != versions:
             entries.append((versions, digest(values[row])))

@@ -65,6 +65,17 @@ def test_a_new_row_needs_no_raised_version() -> None:
     assert values == VALUES | {"scheme/mine": [1.0]}
 
 
+def test_values_beside_the_stored_ones_need_no_raised_version() -> None:
+    """As when a measure is new: all others have the values that they had."""
+    more = VALUES | {"scheme/b2t": {"loss": [2.5, 1.25], "norm": [1.0]}}
+    after, values = update(TABLE, VALUES, more, PRESENT)
+    assert after["scheme/b2t"] == [(B2T, digest({"loss": [2.5, 1.25], "norm": [1.0]}))]
+    assert values == more
+    assert list(faults(after, values, PRESENT)) == []
+    with pytest.raises(Refused, match="scheme/b2t has changed"):
+        update(TABLE, VALUES, VALUES | {"scheme/b2t": {"loss": [2.5, 1.2], "norm": [1.0]}}, PRESENT)
+
+
 def test_a_row_that_is_gone_stays_on_record() -> None:
     after, values = update(TABLE, VALUES, VALUES, {"order/batches": SHARED})
     assert after == TABLE

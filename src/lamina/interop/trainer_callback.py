@@ -22,9 +22,9 @@ from lamina.run_folder.folder import RunFolder
 
 
 class LaminaCallback:
-    """Watches the model from the first step of `trainer.train()` to the last; `watch` stays for a look afterwards.
+    """Watches the model from the first step of `trainer.train()` to the last; `watch` holds the watch afterwards.
 
-    What it has seen is written down whenever the Trainer saves, so that a run that is resumed loses nothing of it.
+    Its observations are written whenever the Trainer saves, so that a run that is resumed has all of them.
     """
 
     def __init__(
@@ -50,10 +50,9 @@ class LaminaCallback:
     def on_log(
         self, arguments: Any, state: Any, control: Any, *, logs: dict[str, Any] | None = None, **others: Any
     ) -> None:
-        """Add what fits into a line of the Trainer's log: the rest is in the report."""
+        """Add a few values to the line of the Trainer's log; all of them are in the report."""
         if logs is not None and self.watch is not None and self.watch.history:
-            last = self.watch.history[-1].values()
-            logs |= {name: value for name, value in last.items() if "/" not in name or name.startswith("stream_peak/")}
+            logs |= self.watch.history[-1].summary()
 
     def on_save(self, arguments: Any, state: Any, control: Any, **others: Any) -> None:
         if self.watch is not None and state.is_world_process_zero:
@@ -71,7 +70,7 @@ class LaminaCallback:
                 report.save(_folder(arguments).diagnosis / f"watch.{ending}")
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        """All other events of the Trainer are none of its business."""
+        """Ignore all other events of the Trainer."""
         if name.startswith("on_"):
             return _ignore
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
@@ -87,7 +86,7 @@ def _ignore(*arguments: Any, **keywords: Any) -> None:
 
 
 def _bare(optimizer: Optimizer) -> Optimizer:
-    """Accelerate wraps optimisers; the one inside takes the step."""
+    """The optimiser inside the wrapper that Accelerate puts around it."""
     while not hasattr(optimizer, "_optimizer_step_pre_hooks") and hasattr(optimizer, "optimizer"):
         optimizer = optimizer.optimizer
     return optimizer

@@ -27,7 +27,7 @@ from lamina.residual.norm import NormOptions
 State = TypeVar("State")
 Role = Literal["query", "key", "value", "output", "inner", "gate", "outer", "embedding"]
 Placement = Literal["post", "pre", "both", "none"]
-Fault = Literal["vanishing", "rate", "amplification", "collapse"]
+Fault = Literal["vanishing", "learning-rate", "amplification", "collapse"]
 
 __all__ = ["Fault", "Folded", "Matrix", "Observer", "StackEntry", "Place", "Placement", "Residual", "Role"]
 __all__ += ["SchemeOptions", "Shape", "Site", "State"]

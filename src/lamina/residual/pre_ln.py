@@ -25,7 +25,7 @@ class PreLN(SingleStream):
     placement: ClassVar[Placement] = "pre"
     colour = "#0072B2"
     # Xiong et al., Theorem 1; our runs in docs/experiments.md; Liu et al., Corollary 1
-    avoids = frozenset({"vanishing", "rate", "amplification"})
+    avoids = frozenset({"vanishing", "learning-rate", "amplification"})
 
     def __init__(self, shape: Shape, norm: NormOptions, options: SchemeOptions) -> None:
         super().__init__(shape, norm, options)

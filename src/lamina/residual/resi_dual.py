@@ -34,7 +34,7 @@ class ResiDual(Residual[tuple[Tensor, Tensor]]):
 
     placement = "post"
     colour = "#E69F00"
-    avoids = frozenset({"vanishing", "rate", "collapse"})  # Theorem 3.1; docs/experiments.md; Theorem 3.6
+    avoids = frozenset({"vanishing", "learning-rate", "collapse"})  # Theorem 3.1; docs/experiments.md; Theorem 3.6
     streams = ("x", "dual")
     options: Options
 

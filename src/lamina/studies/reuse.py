@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from lamina import residual, training
 from lamina.data.store import MANIFEST, Store
 from lamina.diagnosis import measures
+from lamina.diagnosis.checks import CHECKS
 from lamina.files.atomic import write_file
 from lamina.files.hashes import hash_file
 from lamina.model.options import pair
@@ -105,5 +106,6 @@ def _with_bases(registry: Registry[Any], member: type) -> Iterator[tuple[str, in
 def diagnosis_fingerprint(config: RunConfig, extent: Extent) -> str:
     """What the diagnoses of a run depend on besides, as JSON."""
     thresholds = config.diagnose.thresholds.model_dump(mode="json")
-    version = measures.RESULT_VERSION
-    return json.dumps({"version": version, "thresholds": thresholds, "extent": asdict(extent)}, indent=1)
+    installed = {"measures": list(measures.MEASURES), "checks": list(CHECKS)}
+    values = {"version": measures.RESULT_VERSION, "thresholds": thresholds, "extent": asdict(extent), **installed}
+    return json.dumps(values, indent=1)

@@ -97,21 +97,21 @@ class MultilingualTranslation(SequenceToSequence):
         """BLEU of every direction, and its means over those out of the centre (EX), into it (XE), and all (`bleu`)."""
         assert isinstance(model, EncoderDecoder)
         hypotheses, references = self.generate(model, split, max_tokens)
-        scores: dict[str, float] = {}
+        scores: list[tuple[Direction, float]] = []
         first = 0
         for direction in self.directions(split):
             own = slice(first, first + len(direction))
             value = bleu(hypotheses[own], references[own], self.options.bleu).value
-            scores[f"bleu {direction.source}-{direction.target}"] = value
+            scores.append((direction, value))
             first += len(direction)
-        centre = self.centre
         means = {
-            "EX": [value for name, value in scores.items() if name.startswith(f"bleu {centre}-")],
-            "XE": [value for name, value in scores.items() if name.endswith(f"-{centre}")],
-            "bleu": list(scores.values()),
+            "EX": [value for direction, value in scores if direction.source == self.centre],
+            "XE": [value for direction, value in scores if direction.target == self.centre],
+            "bleu": [value for _, value in scores],
         }
+        named = {f"bleu {direction.source}-{direction.target}": value for direction, value in scores}
         losses = loss_metrics(self.total_losses(model, split, max_tokens))
-        return losses | scores | {name: sum(values) / len(values) for name, values in means.items() if values}
+        return losses | named | {name: sum(values) / len(values) for name, values in means.items() if values}
 
 
 @dataclass(frozen=True)

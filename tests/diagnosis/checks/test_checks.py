@@ -11,7 +11,7 @@ import pytest
 from lamina import residual
 from lamina.diagnosis import checks
 from lamina.diagnosis.checks import CHECKS, all_checks, expects_failure, run_checks
-from lamina.diagnosis.checks.base import Check, Evidence
+from lamina.diagnosis.checks.base import Check, CheckEvidence
 from lamina.diagnosis.checks.vanishing import Vanishing
 from lamina.diagnosis.measures import MEASURES
 from lamina.diagnosis.results import Finding, NotMeasured
@@ -66,7 +66,7 @@ def test_a_measurement_in_which_nothing_can_be_judged_is_not_fine() -> None:
 
 
 def test_a_check_that_raises_is_reported_and_the_others_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Check, evidence: Evidence, thresholds: Any) -> Iterable[Finding]:
+    def broken(self: Check, evidence: CheckEvidence, thresholds: Any) -> Iterable[Finding]:
         raise ZeroDivisionError("by nothing")
 
     monkeypatch.setattr(Vanishing, "judge", broken)
@@ -114,12 +114,12 @@ def test_which_findings_expect_a_failure(check: str, severity: Any, expected: bo
 
 
 def test_remedies_are_the_schemes_own_and_not_inherited() -> None:
-    faults = ("vanishing", "rate", "amplification", "collapse")
+    faults = ("vanishing", "learning-rate", "amplification", "collapse")
     suggested = {fault: {each.name for each in residual.schemes() if fault in each.avoids} for fault in faults}
     assert suggested["vanishing"] == {"pre-ln", "b2t", "resi-dual"}
     assert suggested["amplification"] == {"pre-ln", "admin", "deep-norm"}
     assert suggested["collapse"] == {"b2t", "resi-dual"}
-    assert suggested["rate"] == {"pre-ln", "resi-dual"}
+    assert suggested["learning-rate"] == {"pre-ln", "resi-dual"}
 
 
 def test_every_finding_has_its_number_its_threshold_and_its_place() -> None:

@@ -73,7 +73,7 @@ def test_the_learning_rate_decides() -> None:
     assert (high.threshold, close.threshold) == (USUAL.failure, USUAL.warning)
     assert "all weights have moved by 0.1, 7.5 times the highest learning rate of 0.0133: below the" in high.sentence
     assert bound_of(high) == pytest.approx(reach / USUAL.failure)
-    assert high.remedies[1] == SchemeTrait(avoids="rate", schemes=("pre-ln", "resi-dual"))
+    assert high.remedies[1] == SchemeTrait(avoids="learning-rate", schemes=("pre-ln", "resi-dual"))
     assert "16.7 times the highest learning rate of 0.006: below the threshold of 40, where training" in close.sentence
     assert bound_of(close) == pytest.approx(reach / USUAL.warning), "one that would leave no warning"
     assert low.sentence.endswith(": above the threshold of 40")

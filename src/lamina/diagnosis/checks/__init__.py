@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from pydantic import Field, create_model
 
-from lamina.diagnosis.checks.base import Check, Evidence
+from lamina.diagnosis.checks.base import Check, CheckEvidence
 from lamina.diagnosis.measures.statistics import spread_of
 from lamina.diagnosis.results import Finding, Measurement, NotMeasured, Severity
 from lamina.options import Options
@@ -67,7 +67,7 @@ def run_checks(
     samples: the same measurements of single seeds or batches: the spread of a value comes from them, times `scale`.
     """
     reasons = {each.key: each.reason for each in not_measured}
-    evidence, *others = (Evidence(each, schemes, learning_rate) for each in (measurements, *samples))
+    evidence, *others = (CheckEvidence(each, schemes, learning_rate) for each in (measurements, *samples))
     found: list[Finding] = []
     for check in all_checks():
         chosen = check.Thresholds() if thresholds is None else thresholds.of(check)
@@ -86,7 +86,7 @@ def expects_failure(findings: Iterable[Finding]) -> bool:
     )
 
 
-def _judge(check: Check, evidence: Evidence, thresholds: Options, reasons: Mapping[str, str]) -> list[Finding]:
+def _judge(check: Check, evidence: CheckEvidence, thresholds: Options, reasons: Mapping[str, str]) -> list[Finding]:
     missing = [key for key in check.reads if evidence.get(key) is None]
     if missing and len(missing) == len(check.reads):
         reason = f": {reasons[missing[0]]}" if missing[0] in reasons else ""

@@ -13,7 +13,7 @@ from math import isnan
 
 from pydantic import PositiveFloat
 
-from lamina.diagnosis.checks.base import Check, Evidence, grade
+from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
 from lamina.diagnosis.results import Action, Fact, Finding, Location, Measurement
 from lamina.formatting import short
 from lamina.options import Options
@@ -32,7 +32,7 @@ class Amplification(Check):
     predicts_failure = True
     position = 50
 
-    def judge(self, evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    def judge(self, evidence: CheckEvidence, thresholds: Thresholds) -> Iterator[Finding]:
         measurement = evidence.get("layer-dependency")
         for total in measurement.find_facts("Σβᵢᵢ²") if measurement else ():
             assert measurement is not None
@@ -49,7 +49,7 @@ class Amplification(Check):
                 yield self._judge_total(total, measurement, evidence, thresholds)
 
     def _judge_total(
-        self, total: Fact, measurement: Measurement, evidence: Evidence, thresholds: Thresholds
+        self, total: Fact, measurement: Measurement, evidence: CheckEvidence, thresholds: Thresholds
     ) -> Finding:
         location = Location(stack=total.location.stack)
         (diagonal,) = measurement.select(stack=location.stack)
@@ -79,13 +79,13 @@ class Amplification(Check):
         )
 
 
-def _has_further_streams(evidence: Evidence, location: Location) -> bool:
+def _has_further_streams(evidence: CheckEvidence, location: Location) -> bool:
     gradients = evidence.get("gradient-along-stream")
     series = gradients.select(stack=location.stack) if gradients else []
     return any(each.location.stream is not None for each in series)
 
 
-def _order(evidence: Evidence) -> str:
+def _order(evidence: CheckEvidence) -> str:
     """How the change grows with depth, where models of several depths were measured."""
     measurement = evidence.get("output-change")
     linear = measurement.fact("R² of n") if measurement else None

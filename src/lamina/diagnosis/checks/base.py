@@ -17,7 +17,7 @@ from lamina.options import Options
 from lamina.residual.base import Fault
 
 
-class Evidence:
+class CheckEvidence:
     """What checks read: the measurements by key, the schemes in use, and the highest planned learning rate."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Check(ABC):
         cls.key = cls.__module__.rpartition(".")[2].replace("_", "-")
 
     @abstractmethod
-    def judge(self, evidence: Evidence, thresholds: Any) -> Iterable[Finding]:
+    def judge(self, evidence: CheckEvidence, thresholds: Any) -> Iterable[Finding]:
         """One finding for every stack or place that could be judged, the fine ones too."""
 
     def finding(

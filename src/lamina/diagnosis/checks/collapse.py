@@ -11,7 +11,7 @@ from math import isnan
 
 from pydantic import PositiveFloat
 
-from lamina.diagnosis.checks.base import Check, Evidence
+from lamina.diagnosis.checks.base import Check, CheckEvidence
 from lamina.diagnosis.results import Action, Finding, Location
 from lamina.formatting import short
 from lamina.options import Options
@@ -26,7 +26,7 @@ class Collapse(Check):
     reads = ("hidden-change", "cosine-of-layers")
     position = 70
 
-    def judge(self, evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    def judge(self, evidence: CheckEvidence, thresholds: Thresholds) -> Iterator[Finding]:
         measurement = evidence.get("hidden-change")
         for fact in measurement.find_facts("last/first third") if measurement else ():
             assert measurement is not None
@@ -69,7 +69,7 @@ def first_idle(changes: Sequence[float], share: float) -> int | None:
     return idle + 1 if idle < len(changes) else None
 
 
-def _similarity(evidence: Evidence, stack: str | None) -> str:
+def _similarity(evidence: CheckEvidence, stack: str | None) -> str:
     cosines = evidence.get("cosine-of-layers")
     found = cosines.fact("all with last", stack=stack) if cosines else None
     return "" if found is None else f" (mean cosine of the layers with the last: {short(found)})"

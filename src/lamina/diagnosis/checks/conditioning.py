@@ -12,7 +12,7 @@ from math import ceil, isfinite, isnan
 
 from pydantic import PositiveFloat
 
-from lamina.diagnosis.checks.base import Check, Evidence, grade
+from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
 from lamina.diagnosis.results import Finding, Location, Setting
 from lamina.formatting import short
 from lamina.options import Options
@@ -31,7 +31,7 @@ class Conditioning(Check):
     reads = ("adam-conditioning",)
     position = 60
 
-    def judge(self, evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    def judge(self, evidence: CheckEvidence, thresholds: Thresholds) -> Iterator[Finding]:
         """The worst layer of each stack. The predicted series, α·√n ÷ ε, tells the number n of a layer's weights."""
         measurement = evidence.get("adam-conditioning")
         learning_rate = measurement.fact("learning rate") if measurement else None
@@ -52,7 +52,7 @@ class Conditioning(Check):
                     )
 
     def _judge_layer(
-        self, location: Location, kappa: float, learning_rate: float, evidence: Evidence, thresholds: Thresholds
+        self, location: Location, kappa: float, learning_rate: float, evidence: CheckEvidence, thresholds: Thresholds
     ) -> Finding:
         severity = grade(kappa, thresholds.warning, thresholds.failure)
         threshold = thresholds.failure if severity == "failure" else thresholds.warning

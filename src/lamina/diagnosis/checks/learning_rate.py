@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import PositiveFloat
 
-from lamina.diagnosis.checks.base import Check, Evidence, grade
+from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
 from lamina.diagnosis.results import Finding, Location, Remedy, Series, Setting, Severity
 from lamina.formatting import short
 from lamina.options import Options
@@ -47,7 +47,7 @@ class LearningRate(Check):
     predicts_failure = True
     position = 40
 
-    def judge(self, evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    def judge(self, evidence: CheckEvidence, thresholds: Thresholds) -> Iterator[Finding]:
         measurement = evidence.get("gradient-when-moved")
         if measurement is None:
             return
@@ -74,7 +74,7 @@ class LearningRate(Check):
                 yield self._judge_reach(reach, location, evidence.learning_rate, evidence, thresholds)
 
     def _judge_reach(
-        self, reach: Reach, location: Location, learning_rate: float, evidence: Evidence, thresholds: Thresholds
+        self, reach: Reach, location: Location, learning_rate: float, evidence: CheckEvidence, thresholds: Thresholds
     ) -> Finding:
         times = reach.distance / learning_rate
         # Where the gradient was kept as far as was measured, only a distance that is too short says anything.
@@ -132,12 +132,12 @@ def _meaning(reach: Reach, severity: Severity, thresholds: LearningRate.Threshol
 
 
 def _remedies(
-    reach: Reach, threshold: float, evidence: Evidence, thresholds: LearningRate.Thresholds
+    reach: Reach, threshold: float, evidence: CheckEvidence, thresholds: LearningRate.Thresholds
 ) -> tuple[Remedy, ...]:
     """A learning rate at which the check would not say the same again, and schemes that keep the gradient."""
     if reach.end == "unknown":
         return (_lower(reach.distance / thresholds.failure),)
-    return _lower(reach.distance / threshold), evidence.schemes_that_avoid("rate")
+    return _lower(reach.distance / threshold), evidence.schemes_that_avoid("learning-rate")
 
 
 def _lower(bound: float) -> Setting:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field, PositiveFloat
 
-from lamina.diagnosis.checks.base import Check, Evidence, grade
+from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
 from lamina.diagnosis.results import Action, Finding, Location, Series, Setting
 from lamina.formatting import short
 from lamina.options import Options
@@ -31,7 +31,7 @@ class Overflow(Check):
     reads = ("stream-norms", "watched-streams")
     position = 80
 
-    def judge(self, evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    def judge(self, evidence: CheckEvidence, thresholds: Thresholds) -> Iterator[Finding]:
         watched, norms = evidence.get("watched-streams"), evidence.get("stream-norms")
         for series in watched.select(quantity="largest") if watched else ():
             yield self._judge_value(series.location, _largest(series), thresholds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import isfinite
 
-from lamina.diagnosis.checks.base import Check, Evidence
+from lamina.diagnosis.checks.base import Check, CheckEvidence
 from lamina.diagnosis.results import Action, Finding
 from lamina.formatting import count, short
 
@@ -16,7 +16,7 @@ class Unstable(Check):
     reads = ("watched-updates",)
     position = 10
 
-    def judge(self, evidence: Evidence, thresholds: Check.Thresholds) -> Iterator[Finding]:
+    def judge(self, evidence: CheckEvidence, thresholds: Check.Thresholds) -> Iterator[Finding]:
         measurement = evidence.get("watched-updates")
         steps = measurement.fact("watched steps") if measurement else None
         outside = measurement.fact("steps outside") if measurement else None

@@ -11,7 +11,7 @@ from math import isfinite
 
 from pydantic import PositiveFloat
 
-from lamina.diagnosis.checks.base import Check, Evidence
+from lamina.diagnosis.checks.base import Check, CheckEvidence
 from lamina.diagnosis.results import Action, Finding, Location
 from lamina.formatting import count, short
 from lamina.options import Options
@@ -26,7 +26,7 @@ class Vanished(Check):
     reads = ("watched-weakest-layer",)
     position = 20
 
-    def judge(self, evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    def judge(self, evidence: CheckEvidence, thresholds: Thresholds) -> Iterator[Finding]:
         measurement = evidence.get("watched-weakest-layer")
         if measurement is None:
             return
@@ -44,7 +44,7 @@ class Vanished(Check):
                 )
 
     def _judge_shares(
-        self, shares: dict[float, float], location: Location, evidence: Evidence, threshold: float
+        self, shares: dict[float, float], location: Location, evidence: CheckEvidence, threshold: float
     ) -> Finding:
         """shares: the weakest layer's gradient norm relative to the last layer's, by step."""
         below = [step for step, share in shares.items() if share < threshold]
@@ -68,6 +68,6 @@ class Vanished(Check):
             threshold=threshold,
             remedies=(
                 Action(text="lower the learning rate or lengthen the warm-up"),
-                evidence.schemes_that_avoid("rate"),
+                evidence.schemes_that_avoid("learning-rate"),
             ),
         )

@@ -12,7 +12,7 @@ from math import isnan
 
 from pydantic import PositiveFloat
 
-from lamina.diagnosis.checks.base import Check, Evidence, grade
+from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
 from lamina.diagnosis.measures.layer_gradients import WeakestLayer, norms_over_kinds, weakest_layer
 from lamina.diagnosis.results import Action, Finding, Location, Measurement
 from lamina.formatting import short
@@ -34,7 +34,7 @@ class Vanishing(Check):
     predicts_failure = True
     position = 30
 
-    def judge(self, evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
+    def judge(self, evidence: CheckEvidence, thresholds: Thresholds) -> Iterator[Finding]:
         measurement = evidence.get("gradient-by-layer")
         norms = norms_by_stack(measurement) if measurement else {}
         for stack, layers in norms.items():
@@ -47,7 +47,9 @@ class Vanishing(Check):
             else:
                 yield self._judge_stack(stack, weakest_layer(layers), evidence, thresholds)
 
-    def _judge_stack(self, stack: str, weakest: WeakestLayer, evidence: Evidence, thresholds: Thresholds) -> Finding:
+    def _judge_stack(
+        self, stack: str, weakest: WeakestLayer, evidence: CheckEvidence, thresholds: Thresholds
+    ) -> Finding:
         layer, last, share = weakest
         if isnan(share):
             return self._without_gradient(stack, evidence)
@@ -72,7 +74,7 @@ class Vanishing(Check):
             ),
         )
 
-    def _without_gradient(self, stack: str, evidence: Evidence) -> Finding:
+    def _without_gradient(self, stack: str, evidence: CheckEvidence) -> Finding:
         """Some schemes start with branches of zero; whether a foreign model does so on purpose is unknown."""
         return self.finding(
             "fine" if evidence.schemes else "warning",
@@ -95,7 +97,7 @@ def norms_by_stack(measurement: Measurement) -> dict[str, dict[int, float]]:
     return norms_over_kinds(norms)
 
 
-def _cause(evidence: Evidence, stack: str, shrinking: float) -> str:
+def _cause(evidence: CheckEvidence, stack: str, shrinking: float) -> str:
     """The kind of sub-layer after which least of the gradient is left, and whether its norms are the cause."""
     left = _by_kind(evidence.get("gradient-along-stream"), "below/above", stack)
     if not left:

@@ -94,7 +94,11 @@ class Observation(Result):
             for layer, size in enumerate(stream.root_mean_squares, 1):
                 if not isnan(size):
                     found[f"stream/{stream.stack}.{layer}"] = size
-        found |= {f"stream_peak/{stream.stack}": stream.largest for stream in self.streams}
+        return found | self.summary()
+
+    def summary(self) -> dict[str, float]:
+        """The few values that concern a whole stack or the whole model, under the same names."""
+        found = {f"stream_peak/{stream.stack}": stream.largest for stream in self.streams}
         condition = None if self.conditioning is None else self.conditioning.fact("κ")
         if condition is not None:
             found["condition"] = condition
