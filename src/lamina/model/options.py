@@ -31,7 +31,7 @@ class ModelChoices(Options):
     """What a user chooses of a model, whatever it is trained for."""
 
     preset: Annotated[str | None, Affects.NOTHING] = None  # its values are among the others
-    """A model of a paper, by name: its values hold where the other keys give none."""
+    """The name of a model of a paper, see `lamina.model.presets`; it sets the keys that are not given."""
 
     residual: str | tuple[str, str] = schemes.DEFAULT
     """The residual scheme, or one for the encoder and one for the decoder; `lamina schemes` lists them."""
@@ -64,7 +64,7 @@ class ModelChoices(Options):
     scale_embeddings: bool = True
     """Whether embeddings are multiplied by √model_dim."""
     embedding_norm: bool = False
-    """Whether the sum of the embeddings is normalised, as in BERT."""
+    """Whether the embeddings are normalised before the first layer, as in BERT."""
     positions: Literal["sinusoidal", "learned", "rotary", "none"] = "sinusoidal"
     """Positional encoding."""
     max_length: Positive = 1024

@@ -1,4 +1,4 @@
-"""A run's config: the options of every room it passes through, as one TOML file.
+"""A run's config: the options of every package that takes part, as one TOML file.
 
 task = "translation"
 [data]       store = "data/iwslt"
@@ -35,73 +35,76 @@ ANY_VOCABULARY = Vocabulary(size=2**31)
 
 
 class DataOptions(OrderOptions):
-    """Which examples, and how they make batches."""
+    """The data, and how it is divided into batches."""
 
     store: Annotated[str | None, Affects.NOTHING] = None  # what it holds is compared by hash
-    """A folder made by `lamina prepare`. Without one, the task's embedded languages are prepared and used."""
+    """The folder of a store made by `lamina prepare`. Without one, the task's embedded data is prepared and used."""
 
 
 class TrainOptions(Options):
-    """How long, how exactly, and what is written down on the way."""
+    """The length of training, its numerics, and what is validated, saved and logged."""
 
     steps: Annotated[Count, Affects.LENGTH] = 1000
-    """Updates of the weights."""
+    """Number of updates of the weights."""
     accumulate: Count = 1
-    """Pieces that a process cuts its share of a batch into, to save memory. The update stays the same."""
+    """Number of micro-batches that each process divides its share of a batch into, to save memory; their gradients are
+    accumulated, so the update is that of the whole batch."""
     clip: Annotated[float, Field(ge=0)] = 0.0
-    """The largest norm of the whole gradient; 0 for no limit."""
+    """Gradient clipping: the largest norm of the gradient of all weights; 0 for no clipping."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
-    """What matrices are multiplied in. `fp16` scales the loss so that small gradients survive."""
+    """Precision of matrix multiplications (autocast); weights stay in fp32. `fp16` uses dynamic loss scaling."""
     device: Annotated[str, Affects.ROUNDING] = "auto"
-    """`cpu`, `cuda`, or `auto` for a GPU where there is one."""
+    """Where to train: `cpu`, `cuda`, or `auto` for a GPU if there is one."""
     parallel: Annotated[Way, Affects.ROUNDING] = "ddp"
-    """How several processes share the model: `ddp` gives each a copy, `fsdp` a slice of every weight."""
+    """Parallel training on several processes: `ddp` replicates the model, `fsdp` (FSDP2) shards every weight."""
     threads: Annotated[Interval, Affects.NOTHING] = 0
-    """CPU threads; 0 leaves it to torch. Small models are fastest with 1."""
+    """Number of CPU threads; 0 for torch's default. Small models train fastest with 1."""
     compile: Annotated[bool, Affects.ROUNDING] = False
-    """Compile the layers with torch.compile."""
+    """Whether layers are compiled with torch.compile."""
     log_every: Annotated[Count, Affects.NOTHING] = 50
-    """Steps between lines of metrics.jsonl."""
+    """Steps between logged lines in metrics.jsonl."""
     validate_every: Interval = 500
-    """Steps between validations; 0 validates at the end only."""
+    """Steps between validations, which measure the loss on the validation split; 0 for only at the end."""
     evaluate_every: Interval = 0
-    """Steps between measurements of the task's metrics on the validation split; 0 measures at the end only, or, where
-    `best` is `metric`, at every validation."""
+    """Steps between evaluations, which measure the task's metrics, such as BLEU, on the validation split. 0 for only at
+    the end, or, if `best` is `metric`, at every validation."""
     best: Literal["loss", "metric"] = "loss"
-    """Which checkpoint is the best one: that of the lowest negative log-likelihood in validation, or of the best
-    metric, such as BLEU."""
+    """What the best checkpoint is chosen by: the negative log-likelihood on the validation split (`loss`) or the task's
+    metric (`metric`)."""
     save_every: Annotated[Interval, Affects.NOTHING] = 500
-    """Steps between checkpoints; 0 saves at the end only."""
+    """Steps between checkpoints; 0 for only at the end."""
     keep: Annotated[int, Field(ge=2), Affects.NOTHING] = 3
-    """How many of the last checkpoints stay, besides the best."""
+    """Number of latest checkpoints that are kept, besides the best one."""
     patience: Interval = 0
-    """Validations, or measurements where `best` is `metric`, none of them better, after which training stops; 0 never
-    stops early."""
+    """Early stopping: number of validations in a row (of evaluations, if `best` is `metric`) without an improvement
+    after which training stops; 0 for no early stopping."""
     track: Annotated[tuple[TrackerName, ...], Affects.NOTHING] = ()
-    """Where else to follow the run: `tensorboard`, `wandb` (the extra `track`)."""
+    """Experiment trackers that metrics are also sent to: `tensorboard`, `wandb` (the extra `track`)."""
     samples: Annotated[Interval, Affects.NOTHING] = 3
-    """Outputs of the model written to samples.jsonl at each validation, where the task generates text."""
+    """Number of examples whose generated output is written to samples.jsonl at each validation, if the task generates
+    text."""
 
 
 class RunConfig(Options):
     seed: int = 1
     """Seed of the initialisation, the order of examples, dropout and noise."""
     task: str = "translation"
-    """What is learnt: translation, multilingual-translation, summarisation, language-modelling, …"""
+    """The task: `translation`, `multilingual-translation`, `summarisation`, `language-modelling`,
+    `masked-language-modelling`, `classification`, or one that an installed package adds."""
     task_options: SerializeAsAny[Options] = Field(Options(), validate_default=True)
-    """The task's own options."""
+    """Options of the task."""
     data: DataOptions = DataOptions()
-    """Where the examples come from."""
+    """The data and its batches."""
     model: ModelChoices = Field(ModelChoices(), validate_default=True)
     """The model."""
     optimiser: OptimiserOptions = OptimiserOptions()
-    """The rule of the update."""
+    """The optimiser."""
     schedule: ScheduleOptions = ScheduleOptions()
-    """The learning rate, step by step."""
+    """The learning-rate schedule."""
     train: TrainOptions = TrainOptions()
-    """The course of the run."""
+    """Training."""
     diagnose: Annotated[DiagnoseOptions, Affects.NOTHING] = DiagnoseOptions()
-    """What is measured while it trains."""
+    """Diagnosis during training."""
 
     @field_validator("task")
     @classmethod

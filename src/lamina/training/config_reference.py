@@ -87,7 +87,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _cell(text: str | None) -> str:
-    return " ".join((text or "").split()).replace("|", "\\|")
+    return " ".join((text or "").split()).replace("|", "\\|").replace("<", "\\<")
 
 
 if __name__ == "__main__":

@@ -34,19 +34,20 @@ class ScheduleOptions(Options):
     name: Literal["inverse-root", "linear", "constant", "step", "step-then-inverse-root", "shifted-root"] = (
         "inverse-root"
     )
-    """How the learning rate falls."""
+    """The form of the decay, see the table in `lamina.training.schedule`."""
     learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 5e-4
-    """The highest rate."""
+    """The peak learning rate."""
     warmup_steps: Count | None = None
-    """The step at which the rate has climbed to its highest; 1 means no warm-up. By default 4,000 for `inverse-root`
-    and `linear`, none for the others."""
+    """Number of steps of linear warm-up to the peak learning rate; 1 for no warm-up. By default 4,000 for
+    `inverse-root` and `linear`, no warm-up for the others."""
     decay_steps: Count | None = None
-    """The D of `inverse-root` (where the rate begins to fall; by default where the warm-up ends) and of `shifted-root`
-    (4,000 by default)."""
+    """D in the formulas of `inverse-root` (the step at which the decay begins; by default the end of the warm-up) and
+    of `shifted-root` (4,000 by default)."""
     constant_epochs: Count | None = None
-    """Epochs before the rate falls: by default 7 for `step` (Xiong: at the 8th), 6 for `step-then-inverse-root`."""
+    """Number of epochs at the peak learning rate before the decay: by default 7 for `step`, 6 for
+    `step-then-inverse-root` (Xiong et al. 2020)."""
     factor: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """What `step` multiplies the rate by."""
+    """Factor that `step` multiplies the learning rate by."""
 
     @property
     def warmup(self) -> int:
