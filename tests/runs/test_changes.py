@@ -7,17 +7,15 @@ from typing import Any
 
 import pytest
 
+from lamina.data.prepare import prepare
+from lamina.data.prepare_options import PrepareOptions
 from lamina.data.store import Store
 from lamina.errors import UserError
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.changes import former_config, record_start, refuse_changes
+from lamina.runs.run import Run
 from lamina.training.config import RunConfig
 from support.small_runs import config_for
-
-
-@pytest.fixture(scope="session")
-def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("stores")
 
 
 def started(config: RunConfig, path: Path) -> RunFolder:
@@ -75,3 +73,40 @@ def test_a_store_that_was_moved_is_the_same_data(stores: Path, tmp_path: Path) -
     former, changed = former_config(folder), config_for("translation", stores, data={"store": str(moved)})
     assert former is not None
     refuse_changes(folder, former, changed, Store.open(moved))
+
+
+def test_a_changed_config_is_refused_with_the_difference(stores: Path, tmp_path: Path) -> None:
+    config = config_for("translation", stores, train={"steps": 2})
+    Run(config, tmp_path / "run").train(quiet=True)
+    changed = config_for("translation", stores, train={"steps": 2, "log_every": 7}, model={"dropout": 0.3})
+    with pytest.raises(UserError, match=r"another config:\n  model.dropout: was 0.1, is 0.3\nUse another folder"):
+        Run(changed, tmp_path / "run").train(quiet=True)
+    longer = config_for("translation", stores, train={"steps": 3})
+    assert Run(longer, tmp_path / "run").train(quiet=True).step == 3
+    assert Run(changed, tmp_path / "run").train(quiet=True, force=True).step == 3
+
+
+def test_data_prepared_anew_is_refused_with_the_difference(stores: Path, tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    for name, text in {"a.txt": "one two\nthree four\n", "b.txt": "eins zwei\ndrei vier\n"}.items():
+        (tmp_path / name).write_text(text * 20)
+    files: dict[str, Any] = {"train": ("a.txt", "b.txt"), "valid": ("a.txt", "b.txt"), "test": ()}
+
+    def prepared(**changes: Any) -> None:
+        given = files | {"tokenizer": {"size": 300}, "folder": str(tmp_path), "output": store, "replace": True}
+        prepare(PrepareOptions.read(given | changes, where="test"))
+
+    prepared()
+    config = config_for("translation", stores, data={"store": store}, train={"steps": 2})
+    Run(config, tmp_path / "run").train(quiet=True)
+    prepared()
+    assert Run(config, tmp_path / "run").train(quiet=True).step == 2  # the same again is the same
+    prepared(tokenizer={"size": 265})
+    with pytest.raises(UserError, match=r"(?s)prepared anew.*settings.tokenizer.size: was 300, is 265\n") as refused:
+        Run(config, tmp_path / "run").train(quiet=True)
+    assert "tokenizer.source: was '" in str(refused.value)
+    (tmp_path / "b.txt").write_text("fünf sechs\n" * 40)
+    prepared()
+    with pytest.raises(UserError, match=r"source.train .*b.txt: was '\w{12}', is '\w{12}'\n") as refused:
+        Run(config, tmp_path / "run").train(quiet=True)
+    assert "settings." not in str(refused.value)

@@ -3,26 +3,50 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from lamina.api import diagnose_paths
+from lamina.cli import app
 from lamina.diagnosis.measures import measures_that_need
 from lamina.diagnosis.results import Diagnosis, Stage
 from lamina.errors import UserError
+from lamina.report.pages.diagnosis import save_diagnoses
 from lamina.runs.diagnose import NO_CHECKPOINT, Extent, subjects_of
 from lamina.runs.run import Run, read_config
 from lamina.training.checkpoint import storage as checkpoint
+from support.made_diagnoses import make
+from support.trained_runs import trained_run
 
 RECORDED = {"gradient-by-layer", "gradient-along-stream", "gradient-at-norms", "stream-norms", "norm-jacobian"}
+
+
 RECORDED |= {"hidden-change", "cosine-of-layers", "layer-dependency", "gradient-when-moved"}
+
+
 OF_DEPTH = {"gradient-against-depth", "output-change"}
+
+
 OF_HISTORY = {each.key for each in measures_that_need("history")}
+
+
 OF_TRAINING = OF_HISTORY | {"adam-conditioning"}
+
+
 TINY = ["model.num_layers=2", "model.model_dim=16", "model.feed_forward_dim=32", "model.num_heads=2"]
+
+
 SMALL_EXTENT = Extent(seeds=2, batches=2, tokens=60)
+
+
+TASK_CONFIGS = ["language-modelling", "masked-language-modelling", "classification"]
+
+
+SMALL = Extent(seeds=1, batches=1, tokens=60, depths=False)
 
 
 def same(one: Diagnosis, other: Diagnosis) -> bool:
@@ -130,7 +154,6 @@ def test_mistakes(words: list[str], message: str, place: Path) -> None:
 
 
 def test_a_run_that_is_half_written(place: Path, tmp_path: Path) -> None:
-    import shutil
 
     half = tmp_path / "half"
     shutil.copytree(place / "run", half, symlinks=True)
@@ -162,9 +185,6 @@ def test_depths_on_the_command_line() -> None:
     assert "separated by commas, such as 2,8,32, not '2;8'" in str(asked.exception)
 
 
-TASK_CONFIGS = ["language-modelling", "masked-language-modelling", "classification"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASK_CONFIGS)
 def test_every_kind_of_task(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,3 +192,49 @@ def test_every_kind_of_task(name: str, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     (diagnosis,) = diagnose_paths([str(smoke), *TINY], SMALL_EXTENT)
     assert {each.key for each in diagnosis.measurements} >= RECORDED
+
+
+def watched_run(folder: Path, *parts: int) -> Path:
+    """A run that is watched at every second step, and goes on to each of these steps in turn."""
+    run = trained_run("translation", folder, steps=1)
+    for steps in parts:
+        Run(read_config(run, [f"train.steps={steps}", "diagnose.every=2"]), run).train(quiet=True)
+    return run
+
+
+def test_the_former_format_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text('{"version": 1, "name": "x", "model": "", "measures": []}')
+    with pytest.raises(UserError, match=r"format 1, but this version of Lamina reads format 2: make it again with lam"):
+        diagnose_paths([str(tmp_path / "old.json")], SMALL)
+
+
+def test_a_watched_run_shows_what_was_seen(tmp_path: Path) -> None:
+    run = watched_run(tmp_path, 5)
+    start, trained, watched = diagnose_paths([str(run)], SMALL)
+    assert [each.stage.step for each in (start, trained, watched)] == [None, 5, 4]
+    assert watched["watched-updates"].measured
+    page = tmp_path / "why.html"
+    shown = CliRunner().invoke(app, ["diagnose", str(run / "diagnosis" / "training.json"), "--output", str(page)])
+    assert shown.exit_code == 0, shown.output
+    assert "watched at 2 steps, last at step 4" in shown.output
+    assert "Updates over training" in page.read_text()
+
+
+def test_stored_diagnoses_are_shown_without_measuring(tmp_path: Path) -> None:
+    one, other = make("post-ln"), make("pre-ln", step=3)
+    save_diagnoses([one], tmp_path / "one.json")
+    save_diagnoses([other, one], tmp_path / "both.json")
+    shown = diagnose_paths([str(tmp_path / "one.json")], SMALL)
+    assert str(shown) == str([one]), "some numbers are none, and not equal"
+    names = [each.name for each in diagnose_paths([str(tmp_path / name) for name in ("both.json", "one.json")], SMALL)]
+    assert names == ["pre-ln", "post-ln", "post-ln"]
+
+
+@pytest.mark.parametrize("content", ["{", "[]x", '{"name": "x"}', "[1]"])
+def test_a_file_that_is_no_diagnosis_is_named(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "metrics.json"
+    with pytest.raises(UserError, match=r"metrics\.json: No such file"):
+        diagnose_paths([str(file)], SMALL)
+    file.write_text(content)
+    with pytest.raises(UserError, match=r"metrics\.json: not a diagnosis"):
+        diagnose_paths([str(file)], SMALL)

@@ -76,3 +76,18 @@ def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
 def lines(folder: Path, name: str) -> list[tuple[int, Any]]:
     """Step and value of every line of the metrics that has it."""
     return [(line["step"], line[name]) for line in RunFolder(folder).metrics.read() if name in line]
+
+
+def state_of(training: Training) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in training.model.state_dict().items()}
+
+
+def spoiled(training: Training, value: float, from_step: int = 1) -> str:
+    """Make the gradient of one matrix no number; its name."""
+    name = "decoder.layers.1.sublayers.2.inner.weight"
+
+    def spoil(gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * value if training.step + 1 >= from_step else gradient
+
+    training.model.get_parameter(name).register_hook(spoil)
+    return name

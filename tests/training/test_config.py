@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina import residual
+from lamina import UserError, residual
 from lamina.config import to_toml
 from lamina.data.store import Store
-from lamina.errors import UserError
 from lamina.generate.options import GenerateOptions
 from lamina.model.options import ModelChoices, ModelOptions
 from lamina.model.presets import PRESETS
@@ -26,6 +25,9 @@ from lamina.training.schedule import ScheduleOptions
 from support.small_runs import config_for
 
 STORED = Path(__file__).parent / "stored_configs"
+
+
+pairs_of = {"encoder-decoder": lambda each: each | st.tuples(each, each)}
 
 
 def read(**values: Any) -> RunConfig:
@@ -115,9 +117,6 @@ def test_none_takes_back_a_default() -> None:
     assert read(task="language-modelling", task_options=given).task_options.generation.max_length is None
     with pytest.raises(UserError, match="model.num_heads: .*valid integer"):
         read(model={"num_heads": "none"})
-
-
-pairs_of = {"encoder-decoder": lambda each: each | st.tuples(each, each)}
 
 
 @st.composite
@@ -257,3 +256,18 @@ def test_a_mistake_in_a_stored_config_names_it(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("[train]\nstep = 3\n")
     with pytest.raises(UserError, match=rf"^{re.escape(str(tmp_path))}/config.toml: train.step: .*'steps'"):
         RunConfig.read_stored(tmp_path / "config.toml")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"task": "translatoin"}, "unknown task 'translatoin'; did you mean 'translation'"),
+        ({"model": {"residul": "b2t"}}, "unknown option 'residul'; did you mean 'residual'"),
+        ({"train": {"stesp": 3}}, "did you mean 'steps'"),
+        ({"schedule": {"name": "inverse"}}, "did you mean 'inverse-root'"),
+        ({"train": {"keep": 1}}, "keep: .*greater than or equal to 2"),
+    ],
+)
+def test_config_mistakes(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        RunConfig.read(values, where="own.toml")

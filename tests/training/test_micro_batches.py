@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.tasks import build_task
 from lamina.tasks.base import Task
+from lamina.tasks.translation import Translation
 from lamina.training.config import RunConfig
 from lamina.training.distributed.world import World
 from lamina.training.micro_batches import TrainingBatches
+from support.small_runs import config_for, store_for
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +62,14 @@ def test_it_goes_on_from_any_batch(task: Task) -> None:
     later = first_updates(task, 0, 1, 1, start=(1, 2))
     assert [update[:2] for update in later[:3]] == [(1, 2), (1, 3), (1, 4)]
     assert np.array_equal(words(later[0][2]), words(whole[per_epoch + 2][2]))
+
+
+def test_every_process_is_shown_the_same_first_batch(stores: Path) -> None:
+    config = config_for("translation", stores, train={"accumulate": 2})
+    task = Translation(store_for("translation", stores), Translation.Options())
+    alone = TrainingBatches(task, config_for("translation", stores), World(0, 1, torch.device("cpu")))
+    _, _, [whole] = next(alone.shares())
+    for rank in range(3):
+        first = TrainingBatches(task, config, World(rank, 3, torch.device("cpu"))).first()
+        for name, tensor in whole.tensors.items():
+            assert torch.equal(first.tensors[name], tensor)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -81,10 +82,12 @@ def test_an_engine_that_is_killed_takes_its_workers_along(tmp_path: Path) -> Non
 
 
 def _wait_for_child(parent: int) -> int:
-    children = Path(f"/proc/{parent}/task/{parent}/children")
-    for _ in range(300):
-        found = children.read_text().split()
-        if found:
-            return int(found[0])
+    """The first child of any thread of the process."""
+    for _ in range(600):
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            with suppress(OSError):  # the thread has ended meanwhile
+                if found := children.read_text().split():
+                    return int(found[0])
         time.sleep(0.1)
+    os.kill(parent, signal.SIGKILL)
     pytest.fail("the engine started no worker")
