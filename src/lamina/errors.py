@@ -1,6 +1,6 @@
-"""Errors a user can act on: each says what is wrong, where, and the way out.
+"""Errors of the user: each message says what is wrong, where, and how to correct it.
 
-The command line prints a `UserError` as one sentence; anything else is a bug and keeps its traceback.
+The command line prints a `UserError` as one sentence; any other exception is a bug and is shown with its traceback.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterable
 
 
 class UserError(ValueError):
-    """A mistake in what the user gave us: a name, a number, a file."""
+    """A mistake in the user's input: a name, a value, a file."""
 
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
-    """The valid choice that looks most like `word`, if any does."""
+    """The valid choice that is most similar to `word`, if any is similar."""
     by_lowercase = {choice.lower(): choice for choice in choices}
     matches = difflib.get_close_matches(word.lower().replace("_", "-"), by_lowercase, n=1, cutoff=0.5)
     matches = matches or difflib.get_close_matches(word.lower(), by_lowercase, n=1, cutoff=0.5)

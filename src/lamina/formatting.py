@@ -62,7 +62,7 @@ def size(count: float) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 seed`, `3 seeds`, `2 batches`."""
+    """A number with its noun in the singular or plural: `1 seed`, `3 seeds`, `2 batches`."""
     plural = noun + ("es" if noun.endswith("h") else "s")
     return f"{number:,} {noun if number == 1 else plural}"
 

@@ -1,10 +1,10 @@
-"""Discovery: a file of a folder is a scheme, a task, a measure, a check or an optimiser; packages add their own.
+"""Discovery of schemes, tasks, readers, measures, checks and optimisers, one file each, and of those of other packages.
 
     TASKS = Registry(__name__, Task, kind="task", group="lamina.tasks")
 
 `translation.py` in that folder defines the task `translation`: the class in it whose name is the file's, with `-` for
 `_`. Classes of other names, and files without such a class, are shared code. Installed packages add members through
-the entry-point group; one that cannot be used is left out with a warning that names it.
+the entry-point group; a member that cannot be loaded is left out with a warning.
 """
 
 from __future__ import annotations

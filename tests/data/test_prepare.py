@@ -24,36 +24,9 @@ from lamina.data.vocabulary import VocabularyOptions
 from lamina.errors import UserError
 from lamina.files.progress import progress_bar
 from lamina.files.text_lines import BYTE_ORDER_MARK, CARRIAGE_RETURN
+from support.small_corpora import WORDS, options, parallel, sentences, texts, write
 
-WORDS = ["the", "dog", "cat", "house", "river", "runs", "sleeps", "quickly", "under", "blue", "seven", "again"]
 SPLITS = ("train", "valid", "test")
-
-
-def sentences(count: int, seed: int = 0) -> list[str]:
-    generator = random.Random(seed)
-    return [" ".join(generator.choices(WORDS, k=generator.randrange(2, 9))) for _ in range(count)]
-
-
-def write(folder: Path, name: str, lines: list[str]) -> str:
-    raw = "".join(line + "\n" for line in lines).encode()
-    (folder / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
-    return name
-
-
-def options(folder: Path, **values: Any) -> PrepareOptions:
-    given = {"output": str(folder / "store"), "folder": str(folder), "tokenizer": {"size": 400}, **values}
-    return PrepareOptions.read(given, "test")
-
-
-def texts(store: Store, split: str, name: str) -> list[str]:
-    tokenizer = store.tokenizer(name)
-    return tokenizer.decode_batch(store[split].tokens(name, index) for index in range(len(store[split])))
-
-
-def parallel(folder: Path, count: int = 200) -> dict[str, Any]:
-    source = [f"s{number} {text}" for number, text in enumerate(sentences(count, 1))]
-    target = [f"t{number} {text}" for number, text in enumerate(sentences(count, 2))]
-    return {"train": [write(folder, "train.s.gz", source), write(folder, "train.t.gz", target)]}
 
 
 def test_parallel_text_is_stored_pair_by_pair(tmp_path: Path) -> None:
@@ -79,9 +52,9 @@ def test_parallel_text_is_stored_pair_by_pair(tmp_path: Path) -> None:
     assert json.loads(json.dumps(summary)) == summary
 
 
-# --- a thousand generated couples of files ------------------------------------------------------------------------
-
 TOKENIZER = Tokenizer.train([*sentences(300), "0 1 2 3 4 5 6 7 8 9"], VocabularyOptions(size=400))
+
+
 ODD = ["\u2028", "\x0b", "\x85", "\x1c", "\r", "\ufeff", "<eos>", "\u200b", "é", "\U0001f600"]
 
 
@@ -195,28 +168,6 @@ def check_couple(store: Store, couple: Couple, max_length: int) -> None:
     assert Counter(record["repaired"]) == couple.repaired
 
 
-# --- options ----------------------------------------------------------------------------------------------------------
-
-
-def test_over_long_sequences_are_skipped_or_cut_and_counted(tmp_path: Path) -> None:
-    files = parallel(tmp_path)
-    whole = prepare(options(tmp_path, **files))
-    lengths = np.maximum(whole["train"].lengths("source"), whole["train"].lengths("target"))
-    bound = int(np.median(lengths))
-    skipped = prepare(options(tmp_path, **files, max_length=bound, output=str(tmp_path / "skipped")))
-    assert len(skipped["train"]) == (lengths <= bound).sum()
-    lines = (np.flatnonzero(lengths > bound) + 1).tolist()
-    assert skipped.dropped()["train"] == {"over-long": {str(tmp_path / "train.s.gz"): lines}}
-    cut = prepare(options(tmp_path, **files, max_length=bound, over_long="truncate", output=str(tmp_path / "cut")))
-    assert len(cut["train"]) == 200
-    for name in ("source", "target"):
-        assert (cut["train"].lengths(name) == np.minimum(whole["train"].lengths(name), bound)).all()
-        over = int((whole["train"].lengths(name) > bound).sum())
-        assert cut.manifest.splits["train"].fields[name].truncated == over > 0
-        for index in range(200):
-            assert (cut["train"].tokens(name, index) == whole["train"].tokens(name, index)[:bound]).all()
-
-
 def test_separate_vocabularies(tmp_path: Path) -> None:
     write(tmp_path, "s", ["aaaa bbbb"] * 50)
     write(tmp_path, "t", ["cccc dddd"] * 50)
@@ -249,33 +200,6 @@ def test_held_out_examples_share_no_text_with_training(tmp_path: Path) -> None:
         assert 20 < sizes[2] < 80
 
 
-@pytest.mark.parametrize(
-    ("values", "complaint"),
-    [
-        ({"hold_out": {"valid": 1}}, "one example in 2 or more"),
-        ({"hold_out": {"valid": 2, "test": 2}}, "nothing would be left"),
-        ({"hold_out": {"valid": 9}, "valid": ["a", "b"]}, "has files of its own"),
-        ({"hold_out": {"train": 9}}, "hold_out"),
-        ({"fromat": "tsv"}, "unknown option 'fromat'; did you mean 'format'"),
-        ({"tokenizer": {"siez": 5}}, "unknown option 'siez'; did you mean 'size'"),
-        ({"format": "xml"}, "format"),
-        ({"train": {"../up": ["a"]}}, "cannot name a set"),
-        ({"train": {"a/b": ["a"]}}, "cannot name a set"),
-        ({"columns": {"src": 1}}, "did you mean 'source'"),
-        ({"train": 5}, "train: give a list of files"),
-        ({"train": {"a": [5]}}, "train: give a list of files"),
-    ],
-)
-def test_options_are_checked(tmp_path: Path, values: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(UserError, match=complaint):
-        options(tmp_path, **values)
-
-
-def test_every_option_is_described() -> None:
-    for name, info in {**PrepareOptions.model_fields, **VocabularyOptions.model_fields}.items():
-        assert info.description, name
-
-
 def test_there_must_be_something_to_prepare(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nothing to prepare"):
         prepare(options(tmp_path))
@@ -287,13 +211,6 @@ def test_there_must_be_something_to_prepare(tmp_path: Path) -> None:
         prepare(options(tmp_path, format="plain", train=["blank"]))
     with pytest.raises(UserError, match="valid: no example is left; dropped: {'empty': 2}"):
         prepare(options(tmp_path, format="plain", train=["a"], valid=["blank"]))
-
-
-def test_one_file_stands_for_a_list_of_one(tmp_path: Path) -> None:
-    write(tmp_path, "a", ["x y", "z"])
-    assert options(tmp_path, train="a").train == ("a",)
-    assert options(tmp_path, train={"de-en": "a"}).train == {"de-en": ("a",)}
-    assert len(prepare(options(tmp_path, format="plain", train="a"))["train"]) == 2
 
 
 def test_a_label_alone_is_no_example(tmp_path: Path) -> None:
@@ -343,18 +260,6 @@ def test_sentence_pairs_with_a_borrowed_vocabulary(tmp_path: Path) -> None:
     assert store["train"].gather("label", np.arange(2))[0].tolist() == [1, 0]
     assert store.tokenizer().sha256 == TOKENIZER.sha256
     assert "tokenizer" in {source.split for source in store.manifest.sources}
-
-
-def test_jsonl_and_large_vocabularies(tmp_path: Path) -> None:
-    many = [f"w{number}" for number in range(66_000)]
-    write(tmp_path, "a.jsonl", [json.dumps({"body": " ".join(many[n : n + 500])}) for n in range(0, len(many), 500)])
-    words = {"kind": "word", "size": 0}
-    store = prepare(options(tmp_path, format="jsonl", columns={"text": "body"}, train=["a.jsonl"], tokenizer=words))
-    assert store["train"].tokens("text", 0).dtype == np.int32
-    assert texts(store, "train", "text")[-1].endswith("w65999")
-
-
-# --- the same again, and changes --------------------------------------------------------------------------------------
 
 
 def test_preparing_twice_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -459,8 +364,6 @@ def test_progress_counts_examples_and_is_silent_without_a_terminal(
         progress("encoding", 2, 2)
     assert capfd.readouterr() == ("", "")
 
-
-# --- size -------------------------------------------------------------------------------------------------------------
 
 MEASURE = """
 import json, resource, sys

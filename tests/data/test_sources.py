@@ -15,21 +15,8 @@ import pytest
 from lamina.data import catalogue
 from lamina.data.catalogue import SOURCES, Download
 from lamina.data.prepare import prepare
-from lamina.data.prepare_options import PrepareOptions
-from lamina.data.sources import describe, source_options
+from lamina.data.sources import source_options
 from lamina.errors import UserError
-
-PAPERS = {
-    "iwslt14-de-en",
-    "wmt14-en-de",
-    "wmt14-en-fr",
-    "opus-100",
-    "gigaword",
-    "wikitext-103",
-    "wikipedia-books",
-    "mrpc",
-    "rte",
-}
 
 
 @pytest.fixture(autouse=True)
@@ -40,11 +27,7 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
 
-def test_every_set_of_the_papers_is_there() -> None:
-    assert set(SOURCES) >= PAPERS
-
-
-@pytest.mark.parametrize("name", sorted(PAPERS))
+@pytest.mark.parametrize("name", [name for name, source in SOURCES.items() if source.downloads])
 def test_without_its_files_a_source_says_what_to_fetch_and_where_to_put_it(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError) as caught:
         source_options(name, str(tmp_path), str(tmp_path / "store"))
@@ -57,25 +40,6 @@ def test_without_its_files_a_source_says_what_to_fetch_and_where_to_put_it(tmp_p
     assert f"lamina prepare {name} --folder" in message
     assert SOURCES[name].licence in message
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", sorted(PAPERS))
-def test_options_and_checksums_are_well_formed(name: str) -> None:
-    source = SOURCES[name]
-    options = PrepareOptions.read({**source.options, "output": "store"}, name)
-    folders = [download.folder for download in source.downloads if download.folder]
-    for split in ("train", "valid", "test"):
-        for files in options.sets(split).values():
-            assert options.format != "parallel" or len(files) % 2 == 0
-            assert not folders or all(file.partition("/")[0] in folders for file in files)
-    for download in source.downloads:
-        assert download.sha256 is None or len(bytes.fromhex(download.sha256)) == 32
-    assert describe(name).startswith(source.title)
-
-
-def test_newstests_of_all_years() -> None:
-    options = PrepareOptions.read({**SOURCES["wmt14-en-de"].options, "output": "store"}, "wmt14-en-de")
-    assert list(options.sets("test")) == [f"test/newstest{year}" for year in range(2010, 2017)]
 
 
 def test_an_unknown_name_suggests_the_nearest(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,51 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.data.store import DROPPED, MANIFEST, Manifest, SourceRecord, Store
-from lamina.data.store_writer import StoreWriter
-from lamina.data.tokenizer import Tokenizer
-from lamina.data.vocabulary import VocabularyOptions
+from lamina.data.store import MANIFEST, Manifest, Store
 from lamina.errors import UserError
-from lamina.files.hashes import hash_file, hash_json
-
-Sequences = list[list[int]]
-TOKENIZER = Tokenizer.train(["some text to learn from"] * 3, VocabularyOptions(size=280))
-
-
-def flat(sequences: Sequences) -> tuple[np.ndarray, np.ndarray]:
-    return np.concatenate([*map(np.array, sequences), []]).astype(np.int64), np.array([*map(len, sequences)], np.int64)
-
-
-def write_store(
-    folder: Path,
-    splits: dict[str, dict[str, Sequences]],
-    dtype: str = "uint16",
-    source: Path | None = None,
-    **options: Any,
-) -> Store:
-    sources = [SourceRecord(split="train", path=str(source), bytes=1, sha256=hash_file(source))] if source else []
-    with StoreWriter(folder, **options) as writer:
-        records = {}
-        for name, fields in splits.items():
-            split = writer.split(name, {field: np.dtype(dtype) for field in fields})
-            size = len(next(iter(fields.values())))
-            for start in range(0, size, 3):  # in pieces, as prepare does
-                split.append({field: flat(sequences[start : start + 3]) for field, sequences in fields.items()})
-            records[name] = split.close({"empty": 1}, {})
-        writer.write("tokenizer.json", TOKENIZER.json.encode())
-        writer.write(DROPPED, json.dumps({"train": {"empty": {"a.txt": [3]}}}).encode())
-        return writer.finish(
-            settings={"max_length": 5, "over_long": "skip"},
-            sources=sources,
-            labels=("no", "yes"),
-            tokenizers={"text": "tokenizer.json"},
-            splits=records,
-        )
-
-
-def small(folder: Path, **options: Any) -> Store:
-    sequences = [[7, 8, 9], [], [65535], [10, 11]]
-    return write_store(folder, {"train": {"text": sequences, "label": [[1], [0], [0], [1]]}}, **options)
+from lamina.files.hashes import hash_json
+from support.small_stores import TOKENIZER, Sequences, small, write_store
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -125,6 +84,22 @@ def test_sets_of_a_split(tmp_path: Path) -> None:
     assert store.sets("train") == ("train/de-en", "train/fr-en")
     assert store.sets("test") == ("test",)
     assert store["train/fr-en"].tokens("text", 0).tolist() == [1]
+
+
+def test_gather_does_not_loop_over_the_sequences(tmp_path: Path) -> None:
+    """As many calls for a thousand sequences as for ten: all work is in numpy."""
+    split = write_store(tmp_path / "store", {"train": {"text": [[at] * (1 + at % 50) for at in range(3000)]}})["train"]
+    split.gather("text", np.arange(10))
+    calls = []
+    for count in (10, 1000):
+        seen: list[str] = []
+        sys.setprofile(lambda frame, event, argument, seen=seen: seen.append(event))  # type: ignore[misc]
+        try:
+            split.gather("text", np.arange(count))
+        finally:
+            sys.setprofile(None)
+        calls.append(len(seen))
+    assert calls[0] == calls[1]
 
 
 def flip(path: Path, place: int) -> None:
@@ -260,86 +235,3 @@ def test_a_changed_tokenizer_is_refused_when_asked_for(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("some", "same", 1).replace('"kind": "bpe"', '"kind": "bpf"'))
     with pytest.raises(UserError, match="was changed after the store was made"):
         Store.open(folder).tokenizer()
-
-
-def test_a_store_in_the_way_is_kept_unless_told_otherwise(tmp_path: Path) -> None:
-    folder = tmp_path / "store"
-    small(folder)
-    with pytest.raises(UserError, match="a store exists already.*--replace"):
-        small(folder)
-    assert write_store(folder, {"test": {"text": [[5]]}}, replace=True).splits == ("test",)
-    other = tmp_path / "precious"
-    other.mkdir()
-    (other / "thesis.tex").write_text("years of work")
-    with pytest.raises(UserError, match="not a finished store; delete it or choose another"):
-        small(other, replace=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["precious", "store"]
-    (tmp_path / "empty").mkdir()
-    assert len(small(tmp_path / "empty")["train"]) == 4
-
-
-def test_only_one_process_writes(tmp_path: Path) -> None:
-    with StoreWriter(tmp_path / "store") as writer:
-        with pytest.raises(UserError, match="another lamina prepare is writing"):
-            small(tmp_path / "store")
-        with pytest.raises(UserError, match="unfinished, because lamina prepare was interrupted or is still running"):
-            Store.open(tmp_path / "store")
-        assert writer.folder.is_dir()
-    shutil.rmtree(writer.folder)  # it left without finishing; nothing complained, nothing has the name
-    assert not (tmp_path / "store").exists()
-
-
-def test_a_process_killed_between_the_two_renames_loses_nothing(tmp_path: Path) -> None:
-    folder = tmp_path / "store"
-    small(folder)
-    os.rename(folder, tmp_path / ".store.lamina-replaced")
-    with pytest.raises(UserError, match="a store exists already"):  # the old one is back under its name
-        small(folder)
-    assert len(Store.open(folder)["train"]) == 4
-    shutil.copytree(folder, tmp_path / ".store.lamina-replaced")
-    write_store(folder, {"test": {"text": [[5]]}}, replace=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["store"]
-
-
-def test_what_appears_in_the_way_meanwhile_is_kept(tmp_path: Path) -> None:
-    folder = tmp_path / "store"
-
-    def write_while_somebody_else_does() -> None:
-        with StoreWriter(folder, replace=True) as writer:
-            folder.mkdir()
-            (folder / "thesis.tex").write_text("years of work")
-            writer.finish(settings={}, sources=(), labels=(), tokenizers={}, splits={})
-
-    with pytest.raises(UserError, match="not a finished store"):
-        write_while_somebody_else_does()
-    assert (folder / "thesis.tex").read_text() == "years of work"
-    assert [path.name for path in tmp_path.iterdir()] == ["store"]
-
-
-def test_a_failed_replacement_puts_the_old_store_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "store"
-    old = small(folder)
-    rename = Path.rename
-
-    def fail_for_the_new_one(self: Path, target: Path) -> Path:
-        if self.name.endswith("partial"):
-            raise OSError(28, "No space left on device")
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", fail_for_the_new_one)
-    with pytest.raises(UserError, match="No space left"):
-        write_store(folder, {"test": {"text": [[5]]}}, replace=True)
-    assert Store.open(folder).manifest == old.manifest
-    assert [path.name for path in tmp_path.iterdir()] == ["store"]
-
-
-def test_a_failure_while_writing_leaves_nothing(tmp_path: Path) -> None:
-    def write_a_part() -> None:
-        with StoreWriter(tmp_path / "store") as writer:
-            split = writer.split("train", {"text": np.dtype(np.uint16)})
-            split.append({"text": flat([[1, 2]])})
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_a_part()
-    assert list(tmp_path.iterdir()) == []

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,22 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer
-from lamina.data.vocabulary import Kind, VocabularyOptions, sample_evenly
+from lamina.data.vocabulary import Kind
 from lamina.errors import UserError
-
-CORPUS = [
-    "Der Hund läuft schnell über die Brücke .",
-    "The dog runs quickly across the bridge .",
-    "<eos> <pad> <2de> <unk> [CLS] ##s spelled in text , and often : <eos> <2de> <eos>",
-    "日本語 и русский, ελληνικά; emoji 😀 👩‍👩‍👧",
-] * 30
-
-
-def train(kind: Kind = "bpe", size: int = 800, lower_case: bool = False, languages: tuple[str, ...] = ()) -> Tokenizer:
-    return Tokenizer.train(CORPUS, VocabularyOptions(kind=kind, size=size, lower_case=lower_case), languages)
-
+from support.small_tokenizers import CORPUS, train
 
 BPE = train(languages=("de", "en"))
+
+
 WORDPIECE = train("wordpiece")
 
 
@@ -112,15 +100,6 @@ def test_words_have_unknowns_and_wikitext_spells_them() -> None:
     assert len(train("word", size=20)) == 20
 
 
-def test_sizes_are_exact_and_too_small_ones_refused() -> None:
-    assert len(Tokenizer.train(CORPUS, VocabularyOptions(size=300))) == 300
-    assert len(Tokenizer.train(CORPUS, VocabularyOptions(kind="wordpiece", size=560))) == 560
-    for kind, least in (("bpe", 263), ("wordpiece", 519)):
-        assert len(train(kind, least)) == least  # type: ignore[arg-type]
-        with pytest.raises(UserError, match=f"at least {least}"):
-            train(kind, least - 1)  # type: ignore[arg-type]
-
-
 def test_empty_input() -> None:
     assert BPE.encode("") == []
     assert BPE.decode([]) == ""
@@ -128,22 +107,6 @@ def test_empty_input() -> None:
     flat, lengths = BPE.encode_flat(["", "a", ""])
     assert lengths.tolist() == [0, 1, 0]
     assert flat.dtype == np.int64
-
-
-@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "word"])
-def test_training_is_repeatable_on_any_number_of_threads(kind: Kind) -> None:
-    program = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from test_tokenizer import train\n"
-        "print(train(sys.argv[2]).sha256)"
-    )
-    hashes = {train(kind).sha256}
-    for threads in ("1", "3"):
-        environment = os.environ | {"RAYON_NUM_THREADS": threads, "PYTHONHASHSEED": threads}
-        command = [sys.executable, "-c", program, str(Path(__file__).parent), kind]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        hashes.add(done.stdout.strip())
-    assert len(hashes) == 1
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "word"])
@@ -180,19 +143,3 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
         Tokenizer.load(path)
     with pytest.raises(UserError, match="no such tokenizer"):
         Tokenizer.load(tmp_path / "none.json")
-
-
-@given(st.integers(0, 300), st.integers(1, 50), st.integers(10, 500))
-def test_a_sample_is_bounded_even_and_whole(count: int, length: int, bound: int) -> None:
-    stream = [(f"s{number}".ljust(length, "x"), f"t{number}".ljust(length, "x")) for number in range(count)]
-    sample = list(sample_evenly(stream, bound))
-    pairs = list(zip(sample[::2], sample[1::2], strict=True))
-    assert sum(map(len, sample)) <= max(bound, 2 * max(length, 4))
-    places = [stream.index(pair) for pair in pairs]
-    steps = set(np.diff(places).tolist())
-    assert len(steps) <= 1
-    if count:
-        assert places[0] == 0
-        assert count - places[-1] <= next(iter(steps), count)
-    if sum(map(len, (text for pair in stream for text in pair))) <= bound:
-        assert len(pairs) == count

@@ -1,7 +1,8 @@
-"""A folder with `config.json` and safetensors, as the library transformers saves them (the extra `transformers`).
+"""Diagnosis of a folder with `config.json` and safetensors, as transformers saves it (the extra `transformers`).
 
-Only what is in the folder is read: no network, no code of the folder's own, no pickle. With weights the model is seen
-as it stands, over batches; without any its start values are drawn, over seeds. Batches hold random tokens or noise.
+Only files in the folder are read: there is no network access, no code of the folder is executed, and no pickle is
+loaded. With weights the given model is diagnosed, over batches; without weights newly initialised models are, over
+seeds. Batches are random.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from lamina.interop.random_input import random_batches
 CONFIG = "config.json"
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 DEPTHS = ("num_hidden_layers", "num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers")
-RANDOM_INPUT = "the batches hold random tokens, pixels or sound: on real input activations may differ"
-START_VALUES = "there are no weights beside config.json: start values are drawn"
+RANDOM_INPUT = "the batches are random tokens, pixels or sound; on real input activations may differ"
+NO_WEIGHTS = "there are no weights beside config.json; newly initialised models are measured"
 
 
 def is_model_folder(path: Path) -> bool:
+    """Whether a folder has a config.json."""
     return (path / CONFIG).is_file()
 
 
@@ -43,7 +45,7 @@ def pretrained_subject(
         if _has_weights(path):
             return _with_weights(path, model_class, config, batches, tokens)
     factory = _Factory(model_class, config)
-    model, notes = factory(1, None), [RANDOM_INPUT, START_VALUES]
+    model, notes = factory(1, None), [RANDOM_INPUT, NO_WEIGHTS]
     passes = passes_over(model, random_batches(model, batches, tokens), None, batches, notes)
     any_depth = _follows_depth(factory, model)
     if not any_depth:
@@ -52,8 +54,10 @@ def pretrained_subject(
 
 
 def _follows_depth(factory: _Factory, model: nn.Module) -> bool:
-    """Whether a model of another depth has it in its first and in its last stack, which measures against depth see:
-    configs made of several do not say it in one place."""
+    """Whether setting the depth in the config changes the first and the last stack, which measures against depth use.
+
+    A config that is composed of several configs has no single key for the depth.
+    """
     own = {len(layers) for layers in find_layers(model).layers.values()}
     depth = 2 if 2 not in own else 3 if 3 not in own else 4
     found = [len(layers) for layers in find_layers(factory(1, depth)).layers.values()]
@@ -81,7 +85,7 @@ def _with_weights(path: Path, model_class: Any, config: Any, batches: int, token
 
 
 class _Factory:
-    """New models of the folder's config, at any depth."""
+    """Builds newly initialised models of the folder's config, at any depth."""
 
     def __init__(self, model_class: Any, config: Any) -> None:
         self.model_class, self.config = model_class, config
@@ -93,7 +97,7 @@ class _Factory:
                 if hasattr(config, name):
                     setattr(config, name, num_layers)
             kinds = getattr(config, "layer_types", None)
-            if kinds:  # one word for each layer
+            if kinds:  # one entry for each layer
                 config.layer_types = [kinds[at % len(kinds)] for at in range(num_layers)]
         torch.manual_seed(seed)
         return self.model_class(config)
@@ -110,12 +114,12 @@ def _import(path: Path) -> Any:
 
 
 def _class_and_config(transformers: Any, path: Path) -> tuple[Any, Any]:
-    """The class that the config names, if the library has it; nothing of the folder is ever executed."""
+    """The class that the config names, if transformers has it, and the config; no code of the folder is executed."""
     try:
         named = (json.loads((path / CONFIG).read_bytes()).get("architectures") or [None])[0]
         config = transformers.AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except (ValueError, OSError, AttributeError, KeyError) as error:
-        raise UserError(f"{path / CONFIG}: not the config of a model that transformers knows: {error}") from error
+        raise UserError(f"{path / CONFIG}: not the config of a model of transformers: {error}") from error
     found = getattr(transformers, str(named), None) if named else None
     if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
         return found, config
@@ -138,7 +142,7 @@ def _has_weights(path: Path) -> bool:
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[Any]:
-    """Without the library's advice and bars on standard error."""
+    """Switch off the log messages and progress bars of transformers."""
     logging = transformers.utils.logging
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

@@ -1,4 +1,4 @@
-"""Random batches for a model of the library transformers, as its config describes them."""
+"""Random batches for a model of transformers, with shapes and vocabulary from its config."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from lamina.errors import UserError
 
 LENGTH = 64
-"""Tokens in a sequence, where the model takes as many."""
+"""The number of tokens of a sequence, or the model's maximum if that is smaller."""
 POSITIONS = ("max_position_embeddings", "max_target_positions", "n_positions", "max_length")
 SAMPLES = 8000
-"""Of sound: half a second."""
+"""The number of samples of a sound: half a second at 16 kHz."""
 
 
 def random_batches(model: nn.Module, batches: int, tokens: int) -> list[dict[str, Tensor]]:
-    """`batches` of about `tokens` positions each; with labels where the model makes a loss of them."""
+    """`batches` random batches of about `tokens` positions each, with labels if the model computes a loss."""
     generator = torch.Generator().manual_seed(0)
     return [_random_batch(model, tokens, generator) for _ in range(batches)]
 
@@ -47,7 +47,7 @@ def _random_batch(model: Any, tokens: int, generator: torch.Generator) -> dict[s
 
 
 def _shape(model: Any, tokens: int) -> tuple[int, ...]:
-    """Of an input that is no text; a few examples, however many positions the model makes of them."""
+    """The shape of an input that is not text, with as many examples as give about `tokens` positions."""
     config, name = model.config, model.main_input_name
     if name == "pixel_values":
         size = config.image_size

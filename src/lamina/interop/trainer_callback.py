@@ -1,9 +1,9 @@
-"""A watch for the Trainer of Hugging Face's transformers.
+"""A callback that runs the watch in the Trainer of Hugging Face's transformers.
 
     trainer = Trainer(model=…, callbacks=[LaminaCallback(every=100)])
-    trainer.train()             # leaves diagnosis/watch.html in the output folder, and watch.json with its numbers
+    trainer.train()             # writes diagnosis/watch.html and watch.json to the output folder
 
-The Trainer calls its callbacks by method name, so this needs nothing of transformers, and can be imported without it.
+The Trainer calls its callbacks by method name, so this module can be imported without transformers.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from lamina.run_folder.folder import RunFolder
 
 
 class LaminaCallback:
-    """Watches the model from the first step of `trainer.train()` to the last; `watch` holds the watch afterwards.
+    """Watches the model during `trainer.train()`; `watch` can be inspected afterwards.
 
-    Its observations are written whenever the Trainer saves, so that a run that is resumed has all of them.
+    The observations are written whenever the Trainer saves, so that a resumed run continues them.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class LaminaCallback:
     def on_log(
         self, arguments: Any, state: Any, control: Any, *, logs: dict[str, Any] | None = None, **others: Any
     ) -> None:
-        """Add a few values to the line of the Trainer's log; all of them are in the report."""
+        """Add the main values of the last observation to the Trainer's log; all values are in the report."""
         if logs is not None and self.watch is not None and self.watch.history:
             logs |= self.watch.history[-1].summary()
 
@@ -70,14 +70,14 @@ class LaminaCallback:
                 report.save(_folder(arguments).diagnosis / f"watch.{ending}")
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        """Ignore all other events of the Trainer."""
+        """All other events of the Trainer are ignored."""
         if name.startswith("on_"):
             return _ignore
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
 
 def _folder(arguments: Any) -> RunFolder:
-    """The Trainer's folder; what the watch writes is named as in a run folder."""
+    """The Trainer's output folder; the watch's files have the same names as in a run folder."""
     return RunFolder(arguments.output_dir)
 
 
@@ -86,7 +86,7 @@ def _ignore(*arguments: Any, **keywords: Any) -> None:
 
 
 def _bare(optimizer: Optimizer) -> Optimizer:
-    """The optimiser inside the wrapper that Accelerate puts around it."""
+    """The optimiser inside the wrappers of Accelerate, which takes the step."""
     while not hasattr(optimizer, "_optimizer_step_pre_hooks") and hasattr(optimizer, "optimizer"):
         optimizer = optimizer.optimizer
     return optimizer
