@@ -8,13 +8,13 @@ PYTEST := $(BIN)/python -m pytest -p no:logging
 BENCHMARKS := batches schemes loop depth decoding
 export LAMINA_REAL_DATA ?= $(abspath ../shared/data)
 
-.PHONY: demo test check test-slow golden bench clean
+.PHONY: demo test check test-slow test-nightly golden bench clean
 
 demo: $(VENV)/.lamina
 	$(BIN)/lamina demo
 
 test: $(VENV)/.dev
-	$(PYTEST) -m "not slow and not distributed and not faults and not peers and not browser and not documented"
+	$(PYTEST) -n 2 -m "not slow and not distributed and not faults and not peers and not browser and not documented and not nightly"
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check src tests benchmarks
@@ -23,7 +23,11 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 test-slow: $(VENV)/.peers
-	$(PYTEST) -m "slow or distributed or faults or peers or browser or documented"
+	$(PYTEST) -m "(slow or distributed or faults or peers or browser or documented) and not nightly"
+
+# Not part of continuous integration: run before an issue is called resolved; the result goes into docs/nightly.md.
+test-nightly: $(VENV)/.peers
+	$(PYTEST) -m nightly
 
 golden: $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python -m golden.write

@@ -21,7 +21,7 @@ from lamina.run_folder.folder import RunFolder
 from lamina.training.checkpoint import storage as checkpoint
 
 KILLS = 20
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 11))]  # 200 kills in the slow suite
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 11))]  # 200 kills at night
 SMALL = Path(__file__).parents[1] / "support" / "small.toml"
 CONFIG = """
 extends = "{small}"
