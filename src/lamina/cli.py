@@ -226,7 +226,7 @@ def diagnose(
     ] = "2,4,8,16",
     output: Annotated[Path, typer.Option(help="The page: .html, .md, or .json for the numbers.")] = Path("why.html"),
 ) -> None:
-    """Measure why a model trains or does not: gradients, streams, norms; verdicts first, then a page of pictures."""
+    """Measure why a model trains or does not: print the findings and write a page with all figures."""
     from lamina.api import diagnose_paths
     from lamina.files.progress import progress_bar
     from lamina.report.pages.diagnosis import save_diagnoses

@@ -10,7 +10,7 @@ Progress = Callable[[str, int, int | None], None]
 
 
 def no_progress(stage: str, done: int, total: int | None) -> None:
-    """Report to nobody."""
+    """Show nothing."""
 
 
 @contextmanager

@@ -57,7 +57,7 @@ class Status(Options):
 
     state: State
     """`failed` is a result, a run that diverged; `stopped` one that was interrupted and can be resumed. A run that is
-    `running` though nobody holds its lock was killed."""
+    `running` although no process holds its lock was killed."""
     step: int
     """The last step done."""
     reason: str = ""

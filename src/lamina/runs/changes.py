@@ -1,4 +1,4 @@
-"""Whether a run goes on as it began: what it was started with is in its folder, and what differs now is named."""
+"""Whether a run is resumed with the config and data it was started with; differences are named and refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Differences = Iterator[tuple[str, Any, Any]]
 
 
 def former_config(folder: RunFolder) -> RunConfig | None:
-    """What the run was started with. A start that came to nothing, no checkpoint and no result, binds nobody."""
+    """The config of the run; None if it has neither checkpoint nor result: its config may then be replaced."""
     status = folder.status()
     ended = status is not None and status.has_ended
     if not folder.config.is_file() or not (ended or folder.list_checkpoints()):

@@ -1,4 +1,4 @@
-"""Signals that ask a run to save and leave: remembered when they come, obeyed when the step in hand is done."""
+"""Signals that interrupt a run: they are noted, and the run saves and ends after the present step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 
 class Interrupts:
-    """A context manager: within it these signals end nothing, but Ctrl-C leaves at once where a stop is under way."""
+    """A context manager in which these signals are noted; a second Ctrl-C ends the process at once."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.number = 0  # of the first signal; 0 if there was none
@@ -31,5 +31,5 @@ class Interrupts:
         if self.number and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.number = self.number or number
-        with suppress(RuntimeError):  # it came while a line was being printed: nothing is said
+        with suppress(RuntimeError):  # the signal came while a line was being printed
             self._say(f"{signal.Signals(number).name}: leaving when this step is done and saved; Ctrl-C leaves at once")

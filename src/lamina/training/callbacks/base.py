@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Is told of the events of a run; every method does nothing unless it is overridden.
+    """Its methods are called at the events of a run; they do nothing unless overridden.
 
     All processes of a run call the callbacks at the same points. A callback that writes files does so only where
     `training.world.is_first`. `training` has the config, task, model, optimiser, step and epoch; a callback that

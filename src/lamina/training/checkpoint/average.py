@@ -14,7 +14,7 @@ from lamina.training.checkpoint.storage import load_model
 
 
 def average(paths: Sequence[Path]) -> dict[str, Tensor]:
-    """The mean of each weight, summed in double precision; whole numbers and flags are the last checkpoint's."""
+    """The mean of each weight, summed in double precision; integers and flags are those of the last checkpoint."""
     if not paths:
         raise UserError("there are no checkpoints to average.")
     last = load_model(paths[-1])

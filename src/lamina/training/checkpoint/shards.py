@@ -1,4 +1,4 @@
-"""Tensors that lie in slices over several processes, as safetensors files: each process writes what it holds.
+"""Sharded tensors as safetensors files: each process writes its own shards.
 
     model/
       shard-00001-model-00001-of-00001.safetensors     every file says at which offsets its pieces belong
@@ -26,7 +26,7 @@ from torch.distributed.tensor import DTensor
 from lamina.training.checkpoint.snapshot import Tensors
 
 Like = Callable[[str], Tensor | None]
-"""A tensor that is laid out as the one of that name is wanted; None wants it whole."""
+"""A tensor with the layout in which the one of that name is wanted; None for the whole tensor."""
 
 
 def are_sharded(tensors: Tensors) -> bool:
@@ -34,7 +34,7 @@ def are_sharded(tensors: Tensors) -> bool:
 
 
 def write_shards(folder: Path, tensors: Tensors) -> None:
-    """To be called by all processes. What each of them has is written once. Files are synced."""
+    """Write the shards; all processes must call it. Files are synced to disk."""
     writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
     try:
         save(dict(tensors), storage_writer=writer)
@@ -51,7 +51,9 @@ def read_shards(folder: Path, like: Like) -> dict[str, Tensor]:
         tensors[name] = _empty(entry, like(name))
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "torch.distributed is disabled")  # as it should be: nobody else is asked
+            warnings.filterwarnings(
+                "ignore", "torch.distributed is disabled"
+            )  # each process reads its own shards without the others
             load(tensors, storage_reader=reader, no_dist=True)
     except CheckpointException as failed:
         raise _as_one_error(failed) from failed
@@ -60,12 +62,14 @@ def read_shards(folder: Path, like: Like) -> dict[str, Tensor]:
 
 def _empty(entry: TensorStorageMetadata, like: Tensor | None) -> Tensor:
     dtype = entry.properties.dtype
-    if like is None or like.shape != entry.size:  # a counter of the optimiser; or of another model, which is found out
+    if (
+        like is None or like.shape != entry.size
+    ):  # a counter of the optimiser, or a tensor of another model, which is refused later
         return torch.empty(entry.size, dtype=dtype)
     return torch.empty_like(like, dtype=dtype)
 
 
 def _as_one_error(failed: CheckpointException) -> OSError:
-    """Torch gathers the exceptions of all processes; the first says what is wrong."""
+    """The first of the exceptions that torch gathers from all processes."""
     error, _ = next(iter(failed.failures.values()))
     return error if isinstance(error, OSError) else OSError(str(error))

@@ -1,4 +1,4 @@
-"""Everything a run needs to go on as if it had never stopped: weights, optimiser, random state, counters."""
+"""The state of a run from which it is resumed exactly: weights, optimiser, random state, counters."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Snapshot:
     optimiser: Tensors
     """The tensors of the optimiser's state, named `state.<parameter>.<key>`."""
     optimiser_facts: Mapping[str, Any]
-    """The optimiser's class, and what of its state is no tensor; JSON."""
+    """The optimiser's class, and the part of its state that is not a tensor; JSON."""
     random: Tensors
     """Torch's random state on the CPU, and on the GPU that is used."""
     counters: Mapping[str, Any]
-    """What the loop counts, with at least the `step`; JSON."""
+    """The counters of the training loop, with at least the `step`; JSON."""
 
     @property
     def step(self) -> int:
@@ -36,7 +36,7 @@ class Snapshot:
 
     @classmethod
     def take(cls, model: nn.Module, optimiser: Optimizer, counters: Mapping[str, Any]) -> Snapshot:
-        weights = model.state_dict()  # first: it leaves a sharded model in slices, as the optimiser knows them
+        weights = model.state_dict()  # first: it leaves a sharded model in shards, as the optimiser needs them
         state = _named_state(model, optimiser)
         tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
         others = {name: value for name, value in state.items() if name not in tensors}
@@ -44,7 +44,7 @@ class Snapshot:
         return cls(weights, tensors, facts, _random_state(), dict(counters))
 
     def restore(self, model: nn.Module, optimiser: Optimizer) -> None:
-        """Put the state back into a model and an optimiser built as those it was taken from."""
+        """Load the state into a model and an optimiser that were built like those it was taken from."""
         load_weights(model, self.model)
         self._restore_optimiser(model, optimiser)
         self._restore_random()
@@ -77,7 +77,7 @@ class Snapshot:
 
 
 def load_weights(model: nn.Module, weights: Tensors) -> None:
-    """Copy weights into a model built as the one they came from; nothing is copied unless everything fits."""
+    """Copy weights into a model of the same architecture; nothing is copied unless all names and shapes agree."""
     have = model.state_dict()
     if unmatched := sorted(have.keys() ^ weights.keys()):
         where = "the checkpoint" if unmatched[0] in weights else "the model"

@@ -3,7 +3,7 @@
 Their names and files are those of `lamina.run_folder.checkpoints`. Any number of processes reads a checkpoint, whole
 or in shards.
 
-One run saves at a time, the one that holds the lock of the run folder. However it ends, a folder `step-…` is whole.
+Only the process that holds the lock of the run folder saves. A folder `step-…` is complete, however that process ends.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from lamina.training.distributed.world import ALONE, World
 def save(
     folder: Path, snapshot: Snapshot, *, best_step: int | None = None, keep: int = 2, world: World = ALONE
 ) -> Path:
-    """Write a checkpoint, point the links, and only then remove all but the last `keep` and the best one.
+    """Write a checkpoint, update the links, and then remove all but the last `keep` and the best one.
 
-    All processes call it; the first does all but write the others' shards.
+    All processes call it: each writes its shards, the first one everything else.
     """
     assert keep >= 2, "one checkpoint is too few: it may be damaged"
     target = folder / name_step(snapshot.step)
@@ -187,7 +187,7 @@ def _finish(folder: Path) -> None:
     seal(folder)
     mode = (folder / MANIFEST).stat().st_mode
     for path in folder.glob("*.safetensors"):
-        path.chmod(mode)  # safetensors lets nobody but the owner read
+        path.chmod(mode)  # safetensors makes files readable by the owner only
     for path in (*folder.rglob("*"), folder):
         sync_folder(path)  # a file is synced just as a folder is
 
@@ -197,7 +197,7 @@ def _read_tensors(file: Path, like: Like) -> Tensors:
 
 
 def _apart(tensors: Tensors) -> dict[str, Tensor]:
-    """Dense tensors of which no two share memory: safetensors refuses what has two names, so it is written twice."""
+    """Dense tensors that share no memory: safetensors refuses shared memory, so tied weights are written twice."""
     apart: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in tensors.items():
@@ -209,7 +209,7 @@ def _apart(tensors: Tensors) -> dict[str, Tensor]:
 
 
 def _put_in_place(partial: Path, target: Path) -> None:
-    """Rename. A checkpoint of the same step makes way, and stays in sight until the new one is there."""
+    """Rename the partial folder. A checkpoint of the same step is kept under another name until then."""
     replaced = target.with_name(target.name + REPLACED)
     if target.exists():
         target.rename(replaced)
@@ -223,7 +223,7 @@ def _put_in_place(partial: Path, target: Path) -> None:
 
 
 def _remove_old(folder: Path, step: int, best_step: int | None, keep: int) -> None:
-    """What is newer than `step` goes too: the run was resumed before it, so it belongs to a story no longer told."""
+    """Delete old checkpoints, and those newer than `step`: they belong to an abandoned continuation."""
     finished = sorted(finished_checkpoints(folder))
     steps = sorted({each for each, whole, _ in finished if whole and each <= step})
     kept = {*steps[-keep:], best_step}
@@ -236,7 +236,7 @@ def _remove_old(folder: Path, step: int, best_step: int | None, keep: int) -> No
 
 
 def _sweep(folder: Path) -> None:
-    """Clean up after a process that was killed while saving."""
+    """Remove what a process that was killed while saving has left behind."""
     for path in unfinished_checkpoints(folder):
         shutil.rmtree(path)
     for _, whole, path in list(finished_checkpoints(folder)):
@@ -246,7 +246,7 @@ def _sweep(folder: Path) -> None:
 
 
 def _discard(path: Path) -> None:
-    """Remove, first the name and then the rest: half a checkpoint is never seen."""
+    """Hide the checkpoint by renaming it, then delete it: no reader finds a part of one."""
     hidden = path.with_name(f".{path.name}.discarded")
     path.rename(hidden)
     shutil.rmtree(hidden)
@@ -254,7 +254,7 @@ def _discard(path: Path) -> None:
 
 @contextmanager
 def _vanishing(path: Path) -> Iterator[None]:
-    """Whoever trains may remove a checkpoint while another process, having checked it, reads it."""
+    """The training process may delete a checkpoint while another process reads it."""
     try:
         yield
     except (OSError, SafetensorError) as error:

@@ -1,4 +1,4 @@
-"""How processes share a model: each has a copy of it and gradients are averaged (DDP), or each keeps a slice (FSDP2).
+"""Data parallelism: each process has a copy of the model (DDP), or a shard of every weight (FSDP2).
 
 The loop asks for three things, whatever the answer is: the network to call in training, when gradients are exchanged,
 and a while in which every process has all weights at hand.
@@ -24,13 +24,13 @@ Way = Literal["ddp", "fsdp"]
 
 
 class Parallel:
-    """One process: nothing to share. Gradients are averages over the processes, here and below."""
+    """One process. In the subclasses gradients are averaged over the processes."""
 
     def __init__(self, model: Transformer) -> None:
         self.network: nn.Module = model
 
     def accumulating(self, last: bool) -> AbstractContextManager[None]:
-        """Around a piece of a batch, forwards and backwards: gradients are exchanged after the last one only."""
+        """Around the forward and backward pass of a micro-batch: gradients are exchanged after the last one only."""
         return nullcontext()
 
     def gathered(self) -> AbstractContextManager[None]:
@@ -50,17 +50,17 @@ class Copies(Parallel):
 
 
 class Slices(Parallel):
-    """A layer's weights are brought together when it is reached and given up after it.
+    """The weights of a layer are gathered when it is computed and released afterwards.
 
     Parameters become `DTensor`s, so the optimiser must be built afterwards; its state is then sliced alike.
     """
 
     def __init__(self, model: Transformer, world: World) -> None:
-        # Layers may hand on a view of the stream: nothing is ever done to the stream in place.
+        # Layers may return a view of the stream, which is never modified in place.
         warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
         mesh = init_device_mesh(world.device.type, (world.size,))
         self._layers = [fully_shard(layer, mesh=mesh) for stack in model.stacks() for layer in stack.layers]
-        self._root = fully_shard(model, mesh=mesh)  # tables, heads, what schemes keep beside layers
+        self._root = fully_shard(model, mesh=mesh)  # embedding tables, heads, parameters of the scheme outside layers
         self.network = model
 
     @contextmanager
@@ -88,24 +88,24 @@ class Slices(Parallel):
 
 
 def share_out(model: Transformer, way: Way, world: World) -> Parallel:
-    """Calibrate before, build the optimiser after."""
+    """Distribute a model over the processes, after calibration and before the optimiser is built."""
     if world.size == 1:
         return Parallel(model)
     return Copies(model) if way == "ddp" else Slices(model, world)
 
 
 def whole(value: Tensor) -> Tensor:
-    """The tensor that processes hold in slices, or whose sum they have yet to take; all must ask for it."""
+    """The full tensor of a sharded or partially summed one; all processes must call it."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
 def own(value: Tensor) -> Tensor:
-    """What this process holds of it."""
+    """The shard of this process."""
     return value.to_local() if isinstance(value, DTensor) else value
 
 
 def sliced_as(like: Tensor, value: Tensor) -> Tensor:
-    """What this process keeps of a value that it has whole, if `like` lies in slices and the value is of its shape."""
+    """The value sharded like `like`, if that is sharded and has the same shape; else the value."""
     if not isinstance(like, DTensor) or isinstance(value, DTensor) or value.shape != like.shape:
         return value
     return distribute_tensor(value.to(like.device), like.device_mesh, like.placements, src_data_rank=None)

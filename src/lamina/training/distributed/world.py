@@ -26,7 +26,7 @@ class World:
         return self.rank == 0
 
     def total(self, value: float) -> float:
-        """The sum over all processes; all must ask at the same point, here and below."""
+        """The sum over all processes. All processes must call this and the methods below at the same point."""
         return self._reduced(value, dist.ReduceOp.SUM)
 
     def largest(self, value: float) -> float:
@@ -34,11 +34,11 @@ class World:
         return self._reduced(value, dist.ReduceOp.MAX)
 
     def from_first(self, value: float) -> float:
-        """The first process's value: what decides how all go on must not differ by a rounding error."""
+        """The first process's value: decisions must not differ between processes by a rounding error."""
         return self.total(value if self.is_first else 0.0)
 
     def gather(self, text: str) -> list[str]:
-        """What every process says."""
+        """The texts of all processes."""
         said: list[Any] = [text] * self.size
         if self.size > 1:
             dist.all_gather_object(said, text)
@@ -61,7 +61,7 @@ ALONE = World(0, 1, torch.device("cpu"))
 
 @contextmanager
 def join_world(device: str) -> Iterator[World]:
-    """Find out where this process stands, and leave tidily."""
+    """Join the process group that torchrun describes, and leave it at the end."""
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     chosen = _choose_device(device)
     if size == 1:
