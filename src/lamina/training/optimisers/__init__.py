@@ -5,13 +5,13 @@ Installed packages add optimisers through the entry-point group `lamina.optimise
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import torch
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
 
 from lamina.model.transformer import Transformer
-from lamina.options import Options
+from lamina.options import Options, own_options
 from lamina.registry import Registry
 from lamina.training.optimisers.base import Optimiser, ParameterGroups
 
@@ -32,7 +32,7 @@ class OptimiserOptions(Options):
     """Momentum of `sgd`; 0 for none."""
     weight_decay: NotNegative = 0.0
     """Weight decay: decoupled from the gradient in `adamw` and `radam`, added to the gradient in `adam` and `sgd`."""
-    options: dict[str, Any] = {}
+    options: SerializeAsAny[Options] = Field(Options(), validate_default=True)
     """Options of this optimiser alone; `adam`, `adamw`, `radam` and `sgd` have none."""
 
     @field_validator("name")
@@ -40,13 +40,14 @@ class OptimiserOptions(Options):
     def _known_name(cls, given: str) -> str:
         return OPTIMISERS[given].name
 
-    @model_validator(mode="after")
-    def _known_options(self) -> Self:
-        self.choose()
-        return self
+    @field_validator("options", mode="before")
+    @classmethod
+    def _options_of_the_optimiser(cls, given: Any, checked: ValidationInfo) -> Any:
+        name = checked.data.get("name")
+        return Options() if name is None else own_options(OPTIMISERS[name].Options, given)
 
     def choose(self) -> Optimiser:
-        """The optimiser of that name; it checks its own options."""
+        """The optimiser of that name."""
         return OPTIMISERS[self.name](self)
 
 

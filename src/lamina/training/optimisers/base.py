@@ -28,7 +28,7 @@ class Optimiser:
 
     def __init__(self, shared: OptimiserOptions) -> None:
         self.shared = shared
-        self.own: Any = self.Options.read(shared.options, where=f"options of {self.name!r}")
+        self.own: Any = shared.options
 
     def build(self, groups: ParameterGroups) -> torch.optim.Optimizer:
         """Torch's optimiser of these parameters, with learning rate 0."""
