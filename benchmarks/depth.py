@@ -94,7 +94,7 @@ def train_deep(model: Values, steps: int, tokens: int, threads: int) -> Values:
             "data": {"store": f"{folder}/store", "max_tokens": tokens},
             "model": model | {"checkpoint_layers": True},
             "schedule": {"learning_rate": 1e-3, "warmup_steps": max(1, steps // 4)},
-            "train": {"steps": steps, "clip": 1.0, "threads": threads, "log_every": 1}
+            "train": {"steps": steps, "clip_norm": 1.0, "threads": threads, "log_every": 1}
             | {"save_every": 0, "validate_every": 0},
         }
         status = Run(RunConfig.read(values, where="the benchmark"), f"{folder}/run").train()

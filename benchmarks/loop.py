@@ -194,7 +194,7 @@ def main() -> None:
         "model": {"preset": "iwslt", **read_overrides(given.changes)},
         "data": {"max_tokens": given.tokens // 2, "oversize": "alone"},
         "schedule": {"learning_rate": 1e-4},
-        "train": {"steps": given.rounds + 1, "clip": 1.0, "validate_every": 0, "save_every": 0, "samples": 0},
+        "train": {"steps": given.rounds + 1, "clip_norm": 1.0, "validate_every": 0, "save_every": 0, "samples": 0},
     }
     with tempfile.TemporaryDirectory() as folder:
         embedded = {"output": f"{folder}/store", "train": ["translation:4000"], "valid": ["translation:50"], "test": ()}

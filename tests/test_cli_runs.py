@@ -83,12 +83,14 @@ def test_a_best_one_long_before_is_no_part_of_the_average(
 ) -> None:
     rising = (Losses(torch.tensor(1.0), torch.tensor(float(each)), 1) for each in count())
     monkeypatch.setattr("lamina.tasks.base.Task.total_losses", lambda *given, **options: next(rising))
-    config = config_for("translation", stores, train={"steps": 12, "validate_every": 2, "save_every": 2, "keep": 2})
+    config = config_for(
+        "translation", stores, train={"steps": 12, "validate_every": 2, "save_every": 2, "keep_checkpoints": 2}
+    )
     Run(config, tmp_path / "run").train(quiet=True)
     there = [each.name for each in checkpoint.list_checkpoints(tmp_path / "run" / "checkpoints")]
     assert there == ["step-00000002", "step-00000010", "step-00000012"]
     assert [each.name for each in Run(tmp_path / "run").average()] == there[1:]
-    with pytest.raises(UserError, match="3 checkpoints asked for, but 2 kept; train with train.keep=3"):
+    with pytest.raises(UserError, match="3 checkpoints asked for, but 2 kept; train with train.keep_checkpoints=3"):
         Run(tmp_path / "run").average(3)
 
 

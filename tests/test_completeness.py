@@ -75,7 +75,7 @@ def diagnosed() -> dict[str, set[str]]:
     for value in stored:
         for each in [value] if "measures" in value else value.values():
             found["measure"] |= {key for key, lines in each["measures"].items() if lines}
-            found["check"] |= {check for check, *_ in each["findings"]}
+            found["check"] |= {check for check, values in each["findings"].items() if values}
     return found
 
 

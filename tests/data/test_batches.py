@@ -25,14 +25,14 @@ sizes_of_examples = st.lists(st.integers(1, 40), min_size=1, max_size=120)
 
 
 def plan_of(sizes: list[int], seed: int = 0, **options: object) -> BatchPlan:
-    return BatchPlan(np.array(sizes), OrderOptions.read({"max_tokens": 40, "pool": 16, **options}, "test"), seed)
+    return BatchPlan(np.array(sizes), OrderOptions.read({"max_tokens": 40, "sort_pool": 16, **options}, "test"), seed)
 
 
 @given(sizes_of_examples, st.integers(40, 90), st.integers(1, 50), st.integers(0, 5), st.booleans())
 def test_every_example_comes_once_an_epoch_and_no_batch_exceeds_the_budget(
     sizes: list[int], budget: int, pool: int, epoch: int, shuffle: bool
 ) -> None:
-    batches = plan_of(sizes, max_tokens=budget, pool=pool, shuffle=shuffle).epoch(epoch)
+    batches = plan_of(sizes, max_tokens=budget, sort_pool=pool, shuffle=shuffle).epoch(epoch)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(sizes)))
     assert all(0 < np.array(sizes)[batch].sum() <= budget for batch in batches)
 
@@ -85,7 +85,7 @@ def test_epochs_and_seeds_differ_and_repeat() -> None:
 def test_the_order_is_the_same_in_every_release() -> None:
     """Changing it would make runs begun with an earlier release resume into another order."""
     sizes = [1 + (7 * i) % 31 for i in range(2000)]
-    batches = plan_of(sizes, 5, max_tokens=200, pool=256).epoch(3)
+    batches = plan_of(sizes, 5, max_tokens=200, sort_pool=256).epoch(3)
     digest = hashlib.sha256(repr([batch.tolist() for batch in batches]).encode()).hexdigest()
     assert digest == "e1928cff62f11c193694314fb22bdce2e7fa9056f57afb809d9058059e3bbee4"
 
@@ -94,7 +94,7 @@ def test_grouping_by_length_saves_scores_and_is_bounded_by_the_pool() -> None:
     sizes = (1 + np.random.default_rng(0).geometric(1 / 20, 4000)).clip(max=200)
 
     def padding(pool: int) -> float:
-        batches = BatchPlan(sizes, OrderOptions(max_tokens=1000, pool=pool)).epoch(0)
+        batches = BatchPlan(sizes, OrderOptions(max_tokens=1000, sort_pool=pool)).epoch(0)
         cells = [score_cells(sizes[batch], sizes[batch]) for batch in batches]
         return float(np.mean([1 - real / computed for computed, real in cells]))
 
@@ -106,7 +106,7 @@ def test_grouping_by_length_saves_scores_and_is_bounded_by_the_pool() -> None:
 def test_a_pool_is_a_bound_on_how_far_examples_move() -> None:
     """A batch holds examples of one pool of the shuffle, or of two where pools meet."""
     place = np.argsort(permutation(400, "examples", 0, 0))
-    for batch in plan_of([1 + i % 39 for i in range(400)], pool=50).epoch(0):
+    for batch in plan_of([1 + i % 39 for i in range(400)], sort_pool=50).epoch(0):
         assert np.ptp(place[batch] // 50) <= 1
 
 
@@ -147,7 +147,7 @@ def test_a_process_may_get_nothing() -> None:
     assert shares == [[4], [], [], []]
 
 
-OPTIONS = OrderOptions(max_tokens=60, pool=32)
+OPTIONS = OrderOptions(max_tokens=60, sort_pool=32)
 
 
 def split_of(count: int, seed: int = 0) -> MemorySplit:

@@ -251,12 +251,12 @@ def task(name: str, folder: Path) -> Any:
 def optimiser(name: str, folder: Path) -> Any:
     """With decay, clipping and batches cut in two."""
     chosen = {"name": name, "weight_decay": 0.01, "momentum": 0.9}
-    cut = {"clip": 1.0, "accumulate": 2}
+    cut = {"clip_norm": 1.0, "accumulate": 2}
     return training(folder, f"optimiser-{name}", model={"residual": "post-ln"}, optimiser=chosen, train=cut)
 
 
 def schedule(name: str, folder: Path) -> Any:
-    options = ScheduleOptions(name=name, learning_rate=1e-3, factor=0.1, constant_epochs=3)  # type: ignore[arg-type]
+    options = ScheduleOptions(name=name, learning_rate=1e-3, decay_factor=0.1, constant_epochs=3)  # type: ignore[arg-type]
     settings = {"default": {}, "decay": {"decay_steps": 60}, "warm-up": {"warmup_steps": 20, "decay_steps": 60}}
     found = {}
     for label, change in settings.items():
@@ -272,7 +272,7 @@ def schedule(name: str, folder: Path) -> Any:
 def order(folder: Path) -> Any:
     """The examples of every batch of three epochs."""
     sizes = [(7 * number) % 13 + 1 for number in range(40)]
-    settings: dict[str, dict[str, Any]] = {"usual": {}, "pools": {"pool": 8}, "by size": {"shuffle": False}}
+    settings: dict[str, dict[str, Any]] = {"usual": {}, "pools": {"sort_pool": 8}, "by size": {"shuffle": False}}
     return {
         label: [
             [
@@ -307,7 +307,7 @@ def task_losses(name: str, folder: Path) -> list[float]:
 
 def diagnosis_of_run(folder: Path) -> Any:
     """Of a run that was watched while it trained: its start, its checkpoint and its course."""
-    narrow = {"window": 4, "least": 3, "width": 0.5, "factor": 1.05, "share": 0.05}
+    narrow = {"window": 4, "min_observed": 3, "width": 0.5, "factor": 1.05, "alarm_share": 0.05}
     watch = {"every": 2, "band": narrow, "thresholds": outputs.STRICT}
     training(folder, "diagnosed", model={"residual": "post-ln", "num_layers": 3}, diagnose=watch)
     return outputs.diagnosis_of_run(folder / "diagnosed")

@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -151,3 +153,8 @@ def test_cost_adds_up_over_attempts(run: RunFolder) -> None:
     run.add_cost(1.5, 300)
     run.add_cost(2.0, 200)
     assert run.cost() == (3.5, 300)
+
+
+def test_paths_and_status_are_read_without_torch() -> None:
+    program = "import sys, lamina.run_folder.folder as f; f.RunFolder('x').status(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

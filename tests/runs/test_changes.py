@@ -34,7 +34,7 @@ def store_of(config: RunConfig) -> Store:
     "harmless",
     [
         {"train": {"track": ["tensorboard"]}},
-        {"train": {"log_every": 7, "samples": 0, "keep": 5, "save_every": 1}},
+        {"train": {"log_every": 7, "samples": 0, "keep_checkpoints": 5, "save_every": 1}},
         {"train": {"steps": 20}},
         {"train": {"device": "cpu", "parallel": "fsdp", "threads": 2, "compile": True}},
         {"diagnose": {"every": 3, "band": {"window": 9}}},
@@ -53,7 +53,7 @@ def test_what_affects_no_results_may_change(harmless: dict[str, Any], stores: Pa
     ("harmful", "named"),
     [
         ({"seed": 5}, "seed: was 1, is 5"),
-        ({"train": {"clip": 2.5}}, r"train\.clip: was 0\.0, is 2\.5"),
+        ({"train": {"clip_norm": 2.5}}, r"train\.clip_norm: was 0\.0, is 2\.5"),
         ({"data": {"max_tokens": 77}}, r"data\.max_tokens: was 200, is 77"),
     ],
 )

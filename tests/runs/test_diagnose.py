@@ -78,7 +78,7 @@ def test_a_config_is_measured_at_its_start(place: Path) -> None:
 
 
 def test_a_config_has_its_own_thresholds(place: Path) -> None:
-    (diagnosis,) = diagnose_paths([str(place / "own.toml"), "diagnose.findings.vanishing_warning=1e6"], SMALL_EXTENT)
+    (diagnosis,) = diagnose_paths([str(place / "own.toml"), "diagnose.thresholds.vanishing.warning=1e6"], SMALL_EXTENT)
     assert {1e6} == {each.threshold for each in diagnosis.findings if each.check == "vanishing"} - {0.1}
 
 

@@ -49,7 +49,7 @@ def test_lines_in_lines_out(translator: Run) -> None:
     assert any(outputs)
     assert translator.generate(["", texts[0], "  ", texts[1]]) == ["", outputs[0], "", outputs[1]]
     assert translator.generate(texts, beam=1) == translator.generate(texts, method="greedy")
-    with pytest.raises(UserError, match="generation: unknown option 'bean'; did you mean 'beam'"):
+    with pytest.raises(UserError, match="generation: bean: unknown option 'bean'; did you mean 'beam'"):
         translator.generate(texts, bean=4)
     with pytest.raises(UserError, match="no choice of target language"):
         translator.generate(texts, to="tuvo")
@@ -181,7 +181,7 @@ def test_a_multilingual_model_is_told_the_language(folder: Path) -> None:
 
 def test_a_task_without_text_says_so(folder: Path) -> None:
     run = lamina.load(trained_run("classification", folder))
-    with pytest.raises(UserError, match="task 'classification' generates no text; these do: translation, "):
+    with pytest.raises(UserError, match="task 'classification' generates no text; these do: .*translation"):
         run.generate(["a"])
     assert "accuracy" in run.evaluate().scores["valid"]
 

@@ -25,7 +25,7 @@ def test_evaluate_average_and_summary_of_a_run(stores: Path, tmp_path: Path) -> 
     assert summary.final["perplexity"] > 1
     assert [each.name for each in Run(tmp_path / "run").average(2)] == ["step-00000040", "step-00000060"]
     assert Run(tmp_path / "run").load("average").evaluate().scores["valid"]["nll"] > 0
-    assert read_config(tmp_path / "run", []) == config
+    assert read_config(tmp_path / "run") == config.resolved(Run(config, tmp_path / "run").open_store())
     with pytest.raises(UserError, match="9 checkpoints asked for, but 3 kept"):
         Run(tmp_path / "run").average(9)
     with pytest.raises(UserError, match="no checkpoint 'step-9'; there are: step-00000030"):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina import UserError, residual
-from lamina.config import to_toml
+from lamina.config import read_overrides, read_values, to_toml
 from lamina.data.store import Store
 from lamina.generate.options import GenerateOptions
 from lamina.model.options import ModelChoices, ModelOptions
@@ -265,9 +265,44 @@ def test_a_mistake_in_a_stored_config_names_it(tmp_path: Path) -> None:
         ({"model": {"residul": "b2t"}}, "unknown option 'residul'; did you mean 'residual'"),
         ({"train": {"stesp": 3}}, "did you mean 'steps'"),
         ({"schedule": {"name": "inverse"}}, "did you mean 'inverse-root'"),
-        ({"train": {"keep": 1}}, "keep: .*greater than or equal to 2"),
+        ({"train": {"keep_checkpoints": 1}}, "keep_checkpoints: .*greater than or equal to 2"),
     ],
 )
 def test_config_mistakes(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         RunConfig.read(values, where="own.toml")
+
+
+FORMER_KEYS = {
+    "data.pool": ("data.sort_pool", 64),
+    "train.clip": ("train.clip_norm", 1.5),
+    "train.keep": ("train.keep_checkpoints", 7),
+    "schedule.factor": ("schedule.decay_factor", 0.5),
+    "diagnose.band.least": ("diagnose.band.min_observed", 9),
+    "diagnose.band.share": ("diagnose.band.alarm_share", 0.5),
+}
+
+
+@pytest.mark.parametrize(("former", "key", "value"), [(old, *new) for old, new in FORMER_KEYS.items()])
+def test_a_former_key_is_accepted_in_a_file_and_as_an_override(
+    former: str, key: str, value: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, (section, _, name), new = tmp_path / "own.toml", former.rpartition("."), key.rpartition(".")[2]
+    file.write_text(f"[{section}]\n{name} = {value}\n")
+    expected = RunConfig.read(read_overrides([f"{key}={value}"]), where="test")
+    assert RunConfig.read(read_values(file), where="own.toml") == expected != RunConfig()
+    assert f"own.toml: {name!r} is now called {new!r}" in capsys.readouterr().err
+    file.write_text("")
+    assert RunConfig.read(read_values(file, [f"{former}={value}"]), where="other.toml") == expected
+    assert f"other.toml: {name!r} is now called {new!r}" in capsys.readouterr().err
+    with pytest.raises(UserError, match=f"own.toml: {former}: this is the former name of {new!r}, which is given too"):
+        RunConfig.read(read_values(file, [f"{former}={value}", f"{key}={value}"]), where="own.toml")
+
+
+def test_a_stored_config_has_the_new_names() -> None:
+    """Those of the version before have the former ones."""
+    stored = STORED / "translation.toml"
+    assert {"keep", "clip"} <= tomllib.loads(stored.read_text())["train"].keys()
+    again = tomllib.loads(to_toml(RunConfig.read_stored(stored)))
+    assert not {"keep", "clip"} & again["train"].keys()
+    assert again["train"]["keep_checkpoints"] == 3

@@ -22,7 +22,7 @@ def test_the_gradient_is_cut_to_the_norm_that_was_set(stores: Path, tmp_path: Pa
 
     def moved(clip: float) -> tuple[float, float]:
         training = building(
-            config_for("translation", stores, **plain, train={"clip": clip}), RunFolder(tmp_path / "unused")
+            config_for("translation", stores, **plain, train={"clip_norm": clip}), RunFolder(tmp_path / "unused")
         )
         before = [each.detach().clone() for each in training.model.parameters()]
         update = training.update(next(training.batches.shares())[2])

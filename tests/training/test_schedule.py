@@ -56,7 +56,7 @@ def test_linear_falls_evenly_to_zero_at_the_last_step(warmup: int, falling: int,
 @given(st.integers(1, 20), st.integers(1, 3000))
 def test_the_step_comes_after_whole_epochs(epochs: int, steps_per_epoch: int) -> None:
     end = epochs * steps_per_epoch
-    rate = schedule("step", steps_per_epoch=steps_per_epoch, constant_epochs=epochs, factor=0.25)
+    rate = schedule("step", steps_per_epoch=steps_per_epoch, constant_epochs=epochs, decay_factor=0.25)
     assert [rate(1), rate(end), rate(end + 1), rate(10 * end)] == [1e-3, 1e-3, 2.5e-4, 2.5e-4]
     root = schedule("step-then-inverse-root", steps_per_epoch=steps_per_epoch, constant_epochs=epochs)
     assert [root(1), root(end), root(4 * end), root(100 * end)] == [1e-3, 1e-3, 5e-4, 1e-4]
@@ -117,7 +117,7 @@ def test_no_jump_at_any_joint(name: str, warmup: int, data: st.DataObject) -> No
         ("constant", {"warmup_steps": 0}, "warmup_steps"),
         ("constant", {"learning_rate": 0}, "learning_rate"),
         ("constant", {"learning_rate": math.inf}, "learning_rate"),
-        ("step", {"factor": 1.5}, "factor"),
+        ("step", {"decay_factor": 1.5}, "decay_factor"),
     ],
 )
 def test_mistakes_are_explained(name: str, values: dict[str, Any], message: str) -> None:

@@ -103,7 +103,14 @@ def test_patience_follows_the_metric_and_the_summary_tells_it(
         "lamina.tasks.classification.Classification.evaluate",
         lambda *given, **options: {"loss": 0.1, "nll": 0.1, "accuracy": next(found)},
     )
-    changes = {"steps": 20, "validate_every": 1, "best": "metric", "patience": 2, "keep": 2, "save_every": 0}
+    changes = {
+        "steps": 20,
+        "validate_every": 1,
+        "best": "metric",
+        "patience": 2,
+        "keep_checkpoints": 2,
+        "save_every": 0,
+    }
     config = config_for("classification", stores, train=changes)
     interrupted(config, tmp_path / "run", after=3)
     status = Run(config, tmp_path / "run").train(quiet=True)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from types import TracebackType
-from typing import Generic, Literal, Self, TypeVar, overload
+from typing import Annotated, Generic, Literal, Self, TypeVar, overload
 
 import numpy as np
 from pydantic import Field
@@ -27,7 +27,7 @@ from lamina.data.examples import Examples
 from lamina.data.noise import permutation
 from lamina.data.packed import Integers, PackedField
 from lamina.errors import UserError
-from lamina.options import Options
+from lamina.options import Formerly, Options
 
 
 class OrderOptions(Options):
@@ -35,7 +35,7 @@ class OrderOptions(Options):
 
     max_tokens: int = Field(4096, ge=1)
     """The number of tokens in a global batch: the sum over its examples of the longer of source and target."""
-    pool: int = Field(8192, ge=1)
+    sort_pool: Annotated[int, Formerly("pool")] = Field(8192, ge=1)
     """The number of shuffled examples that are sorted by length before they are cut into batches; 1 for no sorting."""
     oversize: Literal["error", "alone"] = "error"
     """What happens to an example of more than max_tokens: `error` refuses it, `alone` makes it a batch of its own."""
@@ -90,7 +90,7 @@ class BatchPlan:
         drawn = self._draw(epoch)
         if self.options.shuffle:
             drawn = drawn[permutation(len(drawn), "examples", self.seed, epoch)]
-        pool = self.options.pool if self.options.shuffle else max(1, len(drawn))
+        pool = self.options.sort_pool if self.options.shuffle else max(1, len(drawn))
         examples = _group(drawn, self.sizes, pool)
         bounds = _cut(self.sizes[examples], self.options.max_tokens)
         count = len(bounds) - 1

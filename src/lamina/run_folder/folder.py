@@ -17,7 +17,8 @@
       fingerprint.json, diagnosed.json, cost.json, log.txt   of a comparison
       .lock                       held by the process that writes
 
-No other package spells these names. Reading a run folder changes nothing in it; a process that writes claims it first.
+This package imports no torch: what runs in a process is decided by what is found here, before torch is imported. No
+other package spells these names. Reading a run folder changes nothing in it; a process that writes claims it first.
 """
 
 from __future__ import annotations
@@ -25,11 +26,10 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import ValidationError
 
-from lamina.data.store import MANIFEST, Manifest, Store
 from lamina.errors import UserError
 from lamina.files.atomic import sync_folder, write_file
 from lamina.files.json_lines import JsonLines
@@ -38,6 +38,9 @@ from lamina.options import Options
 from lamina.run_folder.checkpoints import AVERAGE, BEST, LATEST, list_checkpoints, name_step
 from lamina.run_folder.samples import Samples
 from lamina.version import __version__
+
+if TYPE_CHECKING:
+    from lamina.data.store import Store
 
 FORMER = ".former"
 """The suffix, before a number, of a run that was moved aside because it was trained anew."""
@@ -179,11 +182,15 @@ class RunFolder:
 
     def copy_data(self, store: Store) -> None:
         """Copy what is needed to generate text where the store is not: its manifest and its tokenizers."""
+        from lamina.data.store import MANIFEST
+
         for name in (*sorted({*store.manifest.tokenizers.values()}), MANIFEST):
             write_file(self.path / name, (store.folder / name).read_bytes())
 
     def data_copy(self) -> Store | None:
         """The run's store without its examples; None where nothing was copied."""
+        from lamina.data.store import MANIFEST, Manifest, Store
+
         return Store(self.path, Manifest.load(self.path)) if (self.path / MANIFEST).is_file() else None
 
     def set_status(self, state: State, step: int, reason: str = "") -> None:

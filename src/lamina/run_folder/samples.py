@@ -6,9 +6,12 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lamina.files.json_lines import JsonLines
-from lamina.tasks.base import SampleOutput
+
+if TYPE_CHECKING:
+    from lamina.tasks.base import SampleOutput
 
 
 class Samples:
@@ -24,6 +27,8 @@ class Samples:
 
     def read(self) -> Iterator[tuple[int, SampleOutput]]:
         """Step and output of every line; a line that is no sample is left out with a warning."""
+        from lamina.tasks.base import SampleOutput  # not before: it imports torch
+
         for line in self._lines.read():
             try:
                 yield line["step"], SampleOutput(str(line["source"]), str(line["reference"]), str(line["output"]))

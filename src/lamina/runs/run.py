@@ -222,12 +222,13 @@ class Run:
     def average(self, count: int | None = None) -> list[Path]:
         """Average the weights of the last `count` checkpoints, or of all that are kept; the checkpoints averaged."""
         # What is kept besides the last ones is the best, perhaps long before them.
-        kept = self.folder.list_checkpoints()[-self.config.train.keep :]
+        kept = self.folder.list_checkpoints()[-self.config.train.keep_checkpoints :]
         if not kept:
             raise UserError(f"{self.path}: no checkpoint yet; go on with lamina train {self.path}")
         if len(kept) < (count or 1):
             raise UserError(
-                f"{self.path}: {count} checkpoints asked for, but {len(kept)} kept; train with train.keep={count}"
+                f"{self.path}: {count} checkpoints asked for, but {len(kept)} kept; train with "
+                f"train.keep_checkpoints={count}"
             )
         chosen = kept[-(count or len(kept)) :]
         checkpoints.save_model(self.folder.average, average(chosen))

@@ -19,7 +19,7 @@ from lamina.data.batches import OrderOptions
 from lamina.data.store import Store
 from lamina.diagnosis.options import DiagnoseOptions
 from lamina.model.options import DECIDED, ModelChoices, ModelOptions
-from lamina.options import Affects, Options, mistake, own_options
+from lamina.options import Affects, Formerly, Options, mistake, own_options
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Vocabulary
 from lamina.training.callbacks.trackers import Name as TrackerName
@@ -49,7 +49,7 @@ class TrainOptions(Options):
     accumulate: Count = 1
     """Number of micro-batches that each process divides its share of a batch into, to save memory; their gradients are
     accumulated, so the update is that of the whole batch."""
-    clip: Annotated[float, Field(ge=0)] = 0.0
+    clip_norm: Annotated[float, Field(ge=0), Formerly("clip")] = 0.0
     """Gradient clipping: the largest norm of the gradient of all weights; 0 for no clipping."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     """Precision of matrix multiplications (autocast); weights stay in fp32. `fp16` uses dynamic loss scaling."""
@@ -73,7 +73,7 @@ class TrainOptions(Options):
     metric (`metric`)."""
     save_every: Annotated[Interval, Affects.NOTHING] = 500
     """Steps between checkpoints; 0 for only at the end."""
-    keep: Annotated[int, Field(ge=2), Affects.NOTHING] = 3
+    keep_checkpoints: Annotated[int, Field(ge=2), Affects.NOTHING, Formerly("keep")] = 3
     """Number of latest checkpoints that are kept, besides the best one."""
     patience: Interval = 0
     """Early stopping: number of validations in a row (of evaluations, if `best` is `metric`) without an improvement

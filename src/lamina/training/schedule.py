@@ -22,7 +22,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from lamina.errors import UserError
-from lamina.options import Options
+from lamina.options import Formerly, Options
 
 Schedule = Callable[[int], float]
 """The learning rate of a step."""
@@ -46,7 +46,7 @@ class ScheduleOptions(Options):
     constant_epochs: Count | None = None
     """Number of epochs at the peak learning rate before the decay: by default 7 for `step`, 6 for
     `step-then-inverse-root` (Xiong et al. 2020)."""
-    factor: Annotated[float, Field(gt=0, le=1)] = 0.1
+    decay_factor: Annotated[float, Field(gt=0, le=1), Formerly("factor")] = 0.1
     """Factor that `step` multiplies the learning rate by."""
 
     @property
@@ -99,7 +99,7 @@ def _decay(options: ScheduleOptions, total_steps: int, steps_per_epoch: int) -> 
             return partial(linear, first=options.warmup, last=total_steps)
         case "step":
             _ends_before(options.warmup, last_constant, "the rate falls")
-            return partial(step_down, last_constant=last_constant, factor=options.factor)
+            return partial(step_down, last_constant=last_constant, factor=options.decay_factor)
         case "step-then-inverse-root":
             _ends_before(options.warmup, last_constant, "the rate falls")
             return partial(inverse_root, decay_steps=last_constant)

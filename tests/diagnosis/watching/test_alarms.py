@@ -44,13 +44,13 @@ def test_a_band_does_not_depend_on_the_unit(sizes: list[float], unit: float) -> 
 
 
 def test_a_band_is_left_upwards_and_far_enough() -> None:
-    band = UpdateBand(BandOptions(least=5, width=6, factor=1.5))
+    band = UpdateBand(BandOptions(min_observed=5, width=6, factor=1.5))
     for size in (1.0, 1.01, 0.99, 1.02, 0.98):
         assert band.add(size) is None
     assert band.add(1.4) is None, "less than the least factor"
     assert band.add(0.01) is None, "downwards is no danger"
     assert band.add(3.0) == pytest.approx(3.0, rel=0.02)
-    noisy = UpdateBand(BandOptions(least=5))
+    noisy = UpdateBand(BandOptions(min_observed=5))
     for size in (1.0, 4.0, 0.3, 2.0, 0.5, 3.0):
         assert noisy.add(size) is None
     assert noisy.add(5.0) is None, "no more than the noise it has"
@@ -76,7 +76,7 @@ def test_many_at_once_or_one_that_is_not_finite_are_an_alarm(
     times: tuple[float, ...], total: int, expected: bool
 ) -> None:
     outside = [OutsideBand(location=Location(stack="stack"), times_usual=each) for each in times]
-    assert UpdateBands(BandOptions(share=0.2)).is_unstable(outside, total) == expected
+    assert UpdateBands(BandOptions(alarm_share=0.2)).is_unstable(outside, total) == expected
 
 
 def test_the_alarm_names_the_matrix_that_is_furthest_outside() -> None:

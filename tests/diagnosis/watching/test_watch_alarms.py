@@ -61,7 +61,7 @@ def test_a_single_matrix_that_leaves_its_band_is_no_alarm(share: float, alarms: 
     model = small_model("post-ln")
     optimiser = torch.optim.SGD(model.parameters(), lr=1e-3)
     told: list[Any] = []
-    options = DiagnoseOptions(band=BandOptions(share=share))
+    options = DiagnoseOptions(band=BandOptions(alarm_share=share))
     with Watch(model, optimiser, every=2, options=options, on_warning=told.append) as watch:
         steps = loop(model, optimiser)
         take(steps, 40)

@@ -29,7 +29,7 @@ def test_a_watched_run_trains_the_same_and_says_what_it_saw(stores: Path, tmp_pa
     assert all(line["update/decoder.1.query"] > 0 and line["gradient/encoder.1.inner"] > 0 for line in seen)
     diagnosis = Diagnosis.read(tmp_path / "watched" / "diagnosis" / "training.json")
     assert diagnosis.name == "watched"
-    assert diagnosis.measures
+    assert diagnosis.measurements
     resumed = config_for("translation", stores, diagnose={"every": 3}, train={"steps": 9})
     assert Run(resumed, tmp_path / "watched").train(quiet=True).step == 9  # watching is no part of what is trained
 

@@ -16,8 +16,8 @@ MEASURES = Registry[Measure](__name__, Measure, kind="measure", group="lamina.me
 RESULT_VERSION = 1
 """The result version of all measures and checks.
 
-Raise it when one is added, or gives other numbers for the same model. Runs that were diagnosed by another version are
-diagnosed again; they are not trained again.
+Raise it when one gives other numbers for the same model. Runs that were diagnosed by another version, or by other
+measures and checks, are diagnosed again; they are not trained again.
 """
 
 

@@ -16,6 +16,7 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Annotated
 
 from pydantic import Field
 
@@ -23,7 +24,7 @@ from lamina.diagnosis.measures.watched_series import weakest_by_stack
 from lamina.diagnosis.results import Location
 from lamina.diagnosis.watching.observation import MatrixObservation, Observation, OutsideBand
 from lamina.formatting import short
-from lamina.options import Options
+from lamina.options import Formerly, Options
 
 GAUSSIAN = 1.4826
 
@@ -75,13 +76,13 @@ Alarm = UpdateAlarm | VanishedGradientAlarm
 class BandOptions(Options):
     window: int = Field(20, ge=4)
     """How many of the last updates define the band."""
-    least: int = Field(5, ge=3)
+    min_observed: Annotated[int, Formerly("least")] = Field(5, ge=3)
     """How many updates must have been observed before one can be outside."""
     width: float = Field(4.0, gt=0)
     """The distance of the band's edge from the median, in robust standard deviations."""
     factor: float = Field(1.5, gt=1)
     """How many times the median an update must be at least to be outside."""
-    share: float = Field(0.2, gt=0, le=1)
+    alarm_share: Annotated[float, Formerly("share")] = Field(0.2, gt=0, le=1)
     """The share of all matrices that must be outside at once for an alarm. In 21 small runs that trained well up to a
     seventh were; in two that were driven into divergence it was a third."""
 
@@ -101,7 +102,7 @@ class UpdateBand:
             return None
         logarithm, before = math.log(size), list(self._logarithms)
         self._logarithms.append(logarithm)
-        if len(before) < self.options.least:
+        if len(before) < self.options.min_observed:
             return None
         usual = median(before)
         deviation = GAUSSIAN * median(abs(each - usual) for each in before)
@@ -130,7 +131,7 @@ class UpdateBands:
     def is_unstable(self, outside: Sequence[OutsideBand], total: int) -> bool:
         """Single updates leave their band in any training; many at once, or one that is not finite, are an alarm."""
         not_finite = not all(math.isfinite(each.times_usual) for each in outside)
-        return not_finite or (bool(outside) and len(outside) >= self.options.share * total)
+        return not_finite or (bool(outside) and len(outside) >= self.options.alarm_share * total)
 
 
 def update_alarm(observation: Observation) -> UpdateAlarm | None:
