@@ -1,4 +1,4 @@
-"""Signals that ask a run to save and leave: remembered when they come, obeyed when the step in hand is done."""
+"""Signals that ask a run to save and stop: remembered when they arrive, obeyed after the current step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 
 class Interrupts:
-    """A context manager: within it these signals end nothing, but Ctrl-C leaves at once where a stop is under way."""
+    """A context in which these signals do not end the process; a Ctrl-C after another signal ends it at once."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.number = 0  # of the first signal; 0 if there was none
@@ -31,5 +31,5 @@ class Interrupts:
         if self.number and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.number = self.number or number
-        with suppress(RuntimeError):  # it came while a line was being printed: nothing is said
+        with suppress(RuntimeError):  # it arrived while a line was being printed
             self._say(f"{signal.Signals(number).name}: leaving when this step is done and saved; Ctrl-C leaves at once")
