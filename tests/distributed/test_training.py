@@ -18,7 +18,7 @@ from lamina.data.store import Store
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.run import Run
 from lamina.training.callbacks.display import Display
-from lamina.training.distributed.parallel import whole
+from lamina.training.distributed.parallel import full_tensor
 from lamina.training.distributed.world import ALONE, World
 from lamina.training.loop import Training
 from support.distributed_jobs import CPU, STEPS, WAYS, Job, assert_same_run, job, numbers, prepare_toy, work_together
@@ -128,7 +128,7 @@ def gradient(job: Job, world: World) -> dict[str, torch.Tensor]:
     assert len(micro_batches) == job.config.train.accumulate
     total = int(world.total(sum(micro_batch.count for micro_batch in micro_batches)))
     training.backward(micro_batches, total)
-    return {name: whole(each.grad) for name, each in training.model.named_parameters() if each.grad is not None}
+    return {name: full_tensor(each.grad) for name, each in training.model.named_parameters() if each.grad is not None}
 
 
 def of_32(root: Path, name: str, way: str = "ddp", **changes: Any) -> Job:

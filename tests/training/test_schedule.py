@@ -111,7 +111,7 @@ def test_no_jump_at_any_joint(name: str, warmup: int, data: st.DataObject) -> No
         ("inverse-root", {"warmup_steps": 100, "decay_steps": 99}, "decay_steps must be at least warmup_steps, 100"),
         ("shifted-root", {"warmup_steps": 100}, "'shifted-root' has no warm-up"),
         ("linear", {"total_steps": 4000}, "warm-up of 4000 steps must end by step 3999, before the last step"),
-        ("step", {"warmup_steps": 7001}, "must end by step 7000, before the rate falls"),
+        ("step", {"warmup_steps": 7001}, "must end by step 7000, before the learning rate falls"),
         ("step-then-inverse-root", {"warmup_steps": 6001}, "must end by step 6000"),
         ("cosine", {}, "unknown value 'cosine'"),
         ("constant", {"warmup_steps": 0}, "warmup_steps"),

@@ -23,7 +23,7 @@ from lamina.options import Affects, Formerly, Options, mistake, own_options
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Vocabulary
 from lamina.training.callbacks.trackers import Name as TrackerName
-from lamina.training.distributed.parallel import Way
+from lamina.training.distributed.parallel import Strategy
 from lamina.training.optimisers import OptimiserOptions
 from lamina.training.schedule import ScheduleOptions
 
@@ -55,7 +55,7 @@ class TrainOptions(Options):
     """Precision of matrix multiplications (autocast); weights stay in fp32. `fp16` uses dynamic loss scaling."""
     device: Annotated[str, Affects.ROUNDING] = "auto"
     """Where to train: `cpu`, `cuda`, or `auto` for a GPU if there is one."""
-    parallel: Annotated[Way, Affects.ROUNDING] = "ddp"
+    parallel: Annotated[Strategy, Affects.ROUNDING] = "ddp"
     """Parallel training on several processes: `ddp` replicates the model, `fsdp` (FSDP2) shards every weight."""
     threads: Annotated[Interval, Affects.NOTHING] = 0
     """Number of CPU threads; 0 for torch's default. Small models train fastest with 1."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lamina.files.atomic import write_file
 from lamina.tasks.base import Inputs
-from lamina.training.distributed.parallel import own
+from lamina.training.distributed.parallel import local_part
 
 if TYPE_CHECKING:
     from lamina.training.loop import Training
@@ -101,7 +101,7 @@ def name_bad_module(model: nn.Module, run: Callable[[], Any], gather: Callable[[
 def _bad_gradient(model: nn.Module) -> str:
     """The last parameter whose gradient, as far as this process holds it, is not finite."""
     for name, parameter in reversed(list(model.named_parameters())):
-        if parameter.grad is not None and not own(parameter.grad).isfinite().all():
+        if parameter.grad is not None and not local_part(parameter.grad).isfinite().all():
             return name
     return ""
 

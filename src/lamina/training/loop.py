@@ -28,7 +28,7 @@ from lamina.training.callbacks.display import Display
 from lamina.training.checkpoint import storage as checkpoint
 from lamina.training.checkpoint.snapshot import Snapshot
 from lamina.training.config import RunConfig
-from lamina.training.distributed.parallel import share_out, whole
+from lamina.training.distributed.parallel import full_tensor, parallelise
 from lamina.training.distributed.world import World
 from lamina.training.divergence import Diverged, LossMonitor, explain_divergence, is_finite
 from lamina.training.micro_batches import TrainingBatches
@@ -79,7 +79,7 @@ class Training:
             self.task.calibrate(self.model, self.batches.first().to(world.device))
         if options.compile:
             compile_layers(self.model)
-        self.parallel = share_out(self.model, options.parallel, world)
+        self.parallel = parallelise(self.model, options.parallel, world)
         self.validation = Validation(options, self.task, self.model, self.parallel, world)
         self.optimiser = build_optimiser(config.optimiser, self.model)
         steps_per_epoch = len(self.batches.plan.epoch(0))
@@ -122,8 +122,8 @@ class Training:
         labels = int(self.world.total(sum(each.count for each in micro_batches)))
         loss, nll = self.backward(micro_batches, labels)
         self.precision.unscale(self.optimiser)
-        limit = self.config.train.clip_norm or float("inf")
-        norm = whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit)).item()
+        limit = self.config.train.clip or float("inf")
+        norm = full_tensor(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit)).item()
         loss, nll = self.world.total(loss) / labels, self.world.total(nll) / labels
         if not is_finite(loss) or not (is_finite(norm) or self.precision.may_skip()):
             raise explain_divergence(self, micro_batches, labels, loss, norm)

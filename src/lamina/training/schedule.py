@@ -80,7 +80,7 @@ class ScheduleOptions(Options):
 
 
 def build_schedule(options: ScheduleOptions, *, total_steps: int, steps_per_epoch: int) -> Schedule:
-    """The rate of every step of a run of `total_steps`."""
+    """The learning rate of every step of a run of `total_steps`."""
     decay = _decay(options, total_steps, steps_per_epoch)
     return lambda step: options.learning_rate * warm_up(step, options.warmup) * decay(step)
 
@@ -98,10 +98,10 @@ def _decay(options: ScheduleOptions, total_steps: int, steps_per_epoch: int) -> 
             _ends_before(options.warmup, total_steps - 1, "the last step")
             return partial(linear, first=options.warmup, last=total_steps)
         case "step":
-            _ends_before(options.warmup, last_constant, "the rate falls")
-            return partial(step_down, last_constant=last_constant, factor=options.decay_factor)
+            _ends_before(options.warmup, last_constant, "the learning rate falls")
+            return partial(step_down, last_constant=last_constant, factor=options.factor)
         case "step-then-inverse-root":
-            _ends_before(options.warmup, last_constant, "the rate falls")
+            _ends_before(options.warmup, last_constant, "the learning rate falls")
             return partial(inverse_root, decay_steps=last_constant)
 
 

@@ -1,4 +1,4 @@
-"""Signals that interrupt a run: they are noted, and the run saves and ends after the present step."""
+"""Signals that ask a run to save and stop: remembered when they arrive, obeyed after the current step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 
 class Interrupts:
-    """A context manager in which these signals are noted; a second Ctrl-C ends the process at once."""
+    """A context in which these signals do not end the process; a Ctrl-C after another signal ends it at once."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.number = 0  # of the first signal; 0 if there was none
@@ -31,5 +31,5 @@ class Interrupts:
         if self.number and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.number = self.number or number
-        with suppress(RuntimeError):  # the signal came while a line was being printed
+        with suppress(RuntimeError):  # it arrived while a line was being printed
             self._say(f"{signal.Signals(number).name}: leaving when this step is done and saved; Ctrl-C leaves at once")

@@ -45,7 +45,7 @@ def test_the_average_of_checkpoints(tmp_path: Path) -> None:
 def test_averaging_needs_checkpoints_of_one_model(tmp_path: Path) -> None:
     one = save(tmp_path / "a", weights(w=torch.ones(2)))
     other = save(tmp_path / "b", weights(w=torch.ones(3)))
-    with pytest.raises(UserError, match="of different models"):
+    with pytest.raises(UserError, match="which is of another model"):
         average([one, other])
     with pytest.raises(UserError, match="no checkpoints"):
         average([])

@@ -16,13 +16,13 @@ from lamina.training.checkpoint.storage import load_model
 def average(paths: Sequence[Path]) -> dict[str, Tensor]:
     """The mean of each weight, summed in double precision; integers and flags are those of the last checkpoint."""
     if not paths:
-        raise UserError("there are no checkpoints to average.")
+        raise UserError("there are no checkpoints to average")
     last = load_model(paths[-1])
     sums = {name: value.to(torch.float64, copy=True) for name, value in last.items() if value.is_floating_point()}
     for path in paths[:-1]:
         model = load_model(path)
         if _shapes(model) != _shapes(last):
-            raise UserError(f"{path}: cannot be averaged with {paths[-1]}: they are of different models.")
+            raise UserError(f"{path}: cannot be averaged with {paths[-1]}, which is of another model")
         for name, total in sums.items():
             total += model[name]
     means = {name: (total / len(paths)).to(last[name].dtype) for name, total in sums.items()}

@@ -1,11 +1,11 @@
-"""Sharded tensors as safetensors files: each process writes its own shards.
+"""Tensors that are sharded over several processes, as safetensors files: each process writes its own part.
 
     model/
-      shard-00001-model-00001-of-00001.safetensors     every file says at which offsets its pieces belong
+      shard-00001-model-00001-of-00001.safetensors     each file records the offsets of its parts
       shard-00002-model-00001-of-00001.safetensors
 
-Torch's distributed checkpoints with their safetensors storage; the default one keeps its metadata as a pickle. Reading
-needs neither the processes that wrote nor as many: each reads the pieces that overlap with what it wants.
+These are torch's distributed checkpoints with safetensors storage; the default storage keeps its metadata as a pickle.
+Any number of processes can read them: each reads the parts that overlap with what it holds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torch.distributed.tensor import DTensor
 from lamina.training.checkpoint.snapshot import Tensors
 
 Like = Callable[[str], Tensor | None]
-"""A tensor with the layout in which the one of that name is wanted; None for the whole tensor."""
+"""By name, a tensor whose sharding the one that is read gets; None for a whole tensor."""
 
 
 def are_sharded(tensors: Tensors) -> bool:
@@ -34,7 +34,7 @@ def are_sharded(tensors: Tensors) -> bool:
 
 
 def write_shards(folder: Path, tensors: Tensors) -> None:
-    """Write the shards; all processes must call it. Files are synced to disk."""
+    """Write and sync the files; to be called by all processes."""
     writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
     try:
         save(dict(tensors), storage_writer=writer)
@@ -51,9 +51,7 @@ def read_shards(folder: Path, like: Like) -> dict[str, Tensor]:
         tensors[name] = _empty(entry, like(name))
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", "torch.distributed is disabled"
-            )  # each process reads its own shards without the others
+            warnings.filterwarnings("ignore", "torch.distributed is disabled")  # intended: each process reads by itself
             load(tensors, storage_reader=reader, no_dist=True)
     except CheckpointException as failed:
         raise _as_one_error(failed) from failed
@@ -62,14 +60,12 @@ def read_shards(folder: Path, like: Like) -> dict[str, Tensor]:
 
 def _empty(entry: TensorStorageMetadata, like: Tensor | None) -> Tensor:
     dtype = entry.properties.dtype
-    if (
-        like is None or like.shape != entry.size
-    ):  # a counter of the optimiser, or a tensor of another model, which is refused later
+    if like is None or like.shape != entry.size:  # a counter of the optimiser; or another model, which is refused later
         return torch.empty(entry.size, dtype=dtype)
     return torch.empty_like(like, dtype=dtype)
 
 
 def _as_one_error(failed: CheckpointException) -> OSError:
-    """The first of the exceptions that torch gathers from all processes."""
+    """Torch gathers the exceptions of all processes; the first one is raised."""
     error, _ = next(iter(failed.failures.values()))
     return error if isinstance(error, OSError) else OSError(str(error))

@@ -1,4 +1,4 @@
-"""The state of a run from which it is resumed exactly: weights, optimiser, random state, counters."""
+"""Everything that a run needs to be resumed exactly: weights, optimiser, random state, counters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lamina.errors import UserError
-from lamina.training.distributed.parallel import sliced_as
+from lamina.training.distributed.parallel import shard_like
 
 Tensors = Mapping[str, Tensor]
 
@@ -24,11 +24,11 @@ class Snapshot:
     optimiser: Tensors
     """The tensors of the optimiser's state, named `state.<parameter>.<key>`."""
     optimiser_facts: Mapping[str, Any]
-    """The optimiser's class, and the part of its state that is not a tensor; JSON."""
+    """The optimiser's class, and those of its state values that are not tensors; JSON."""
     random: Tensors
     """Torch's random state on the CPU, and on the GPU that is used."""
     counters: Mapping[str, Any]
-    """The counters of the training loop, with at least the `step`; JSON."""
+    """Step, epoch and other numbers of the training loop; JSON."""
 
     @property
     def step(self) -> int:
@@ -36,7 +36,7 @@ class Snapshot:
 
     @classmethod
     def take(cls, model: nn.Module, optimiser: Optimizer, counters: Mapping[str, Any]) -> Snapshot:
-        weights = model.state_dict()  # first: it leaves a sharded model in shards, as the optimiser needs them
+        weights = model.state_dict()  # first: it leaves a sharded model sharded, as the optimiser has its parameters
         state = _named_state(model, optimiser)
         tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
         others = {name: value for name, value in state.items() if name not in tensors}
@@ -44,7 +44,7 @@ class Snapshot:
         return cls(weights, tensors, facts, _random_state(), dict(counters))
 
     def restore(self, model: nn.Module, optimiser: Optimizer) -> None:
-        """Load the state into a model and an optimiser that were built like those it was taken from."""
+        """Restore a model and an optimiser that were built like those it was taken from."""
         load_weights(model, self.model)
         self._restore_optimiser(model, optimiser)
         self._restore_random()
@@ -53,13 +53,13 @@ class Snapshot:
         if self.optimiser_facts["class"] != type(optimiser).__name__:
             raise UserError(
                 f"the checkpoint was made with the optimiser {self.optimiser_facts['class']}, not "
-                f"{type(optimiser).__name__}; keep it, or start a new run from these weights."
+                f"{type(optimiser).__name__}; use that one, or start a new run."
             )
         parameters = dict(model.named_parameters())
         states: dict[str, dict[str, Any]] = {name: {} for name in parameters}
         for key, value in {**self.optimiser, **self.optimiser_facts["state"]}.items():
             name, part = parameter_of(key), key.rpartition(".")[2]
-            states[name][part] = sliced_as(parameters[name], value.clone()) if isinstance(value, Tensor) else value
+            states[name][part] = shard_like(parameters[name], value.clone()) if isinstance(value, Tensor) else value
         names = _names(model)
         numbered = optimiser.state_dict()
         numbered["state"] = {
@@ -68,7 +68,7 @@ class Snapshot:
             for parameter, number in zip(group["params"], numbers["params"], strict=True)
             if states[names[parameter]]
         }
-        optimiser.load_state_dict(numbered)  # the groups' settings stay as they were built
+        optimiser.load_state_dict(numbered)  # the settings of the groups are those of the config
 
     def _restore_random(self) -> None:
         torch.set_rng_state(self.random["cpu"].clone())
@@ -77,7 +77,7 @@ class Snapshot:
 
 
 def load_weights(model: nn.Module, weights: Tensors) -> None:
-    """Copy weights into a model of the same architecture; nothing is copied unless all names and shapes agree."""
+    """Copy weights into a model that was built like the one they came from; nothing is copied unless all fit."""
     have = model.state_dict()
     if unmatched := sorted(have.keys() ^ weights.keys()):
         where = "the checkpoint" if unmatched[0] in weights else "the model"
@@ -86,7 +86,7 @@ def load_weights(model: nn.Module, weights: Tensors) -> None:
         there, here = _describe(value), _describe(have[name])
         if there != here:
             raise UserError(f"the checkpoint is of another model: there {name!r} is {there}, here it is {here}.")
-    model.load_state_dict({name: sliced_as(have[name], value) for name, value in weights.items()})
+    model.load_state_dict({name: shard_like(have[name], value) for name, value in weights.items()})
 
 
 def parameter_of(key: str) -> str:
@@ -108,7 +108,7 @@ def _names(model: nn.Module) -> dict[Tensor, str]:
 
 
 def _random_state() -> dict[str, Tensor]:
-    """The CPU's, and this process's GPU's if it uses one; asking for another GPU's would take memory there."""
+    """The state of the CPU, and of this process's GPU if it uses one; that of another GPU would take memory there."""
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         states["cuda"] = torch.cuda.get_rng_state()

@@ -1,9 +1,8 @@
-"""Checkpoints: each a new folder, written and synced under a hidden name, then renamed.
+"""Checkpoints on disk: each is a new folder, written and synced under a hidden name, then renamed.
 
-Their names and files are those of `lamina.run_folder.checkpoints`. Any number of processes reads a checkpoint, whole
-or in shards.
-
-Only the process that holds the lock of the run folder saves. A folder `step-…` is complete, however that process ends.
+So a folder `step-…` is always complete, whenever the process was killed. Only the process that holds the lock of the
+run folder saves. Names of files are in `lamina.run_folder.checkpoints`. Any number of processes can read a checkpoint,
+sharded or not.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ from lamina.training.distributed.world import ALONE, World
 def save(
     folder: Path, snapshot: Snapshot, *, best_step: int | None = None, keep: int = 2, world: World = ALONE
 ) -> Path:
-    """Write a checkpoint, update the links, and then remove all but the last `keep` and the best one.
+    """Write a checkpoint, set the links, and then remove all but the last `keep` and the best one.
 
-    All processes call it: each writes its shards, the first one everything else.
+    All processes call it. The first writes everything except the others' shards.
     """
     assert keep >= 2, "one checkpoint is too few: it may be damaged"
     target = folder / name_step(snapshot.step)
@@ -68,7 +67,7 @@ def save(
     except (OSError, SafetensorError) as error:
         raise UserError(
             f"{target}: the checkpoint could not be saved ({getattr(error, 'strerror', None) or error}). Those before "
-            f"it are as they were; make room and resume the run."
+            f"it are unchanged; make room and resume the run."
         ) from error
     finally:
         if world.is_first:
@@ -80,7 +79,7 @@ def save(
 
 
 def save_model(target: Path, model: Tensors) -> None:
-    """Write weights alone, sealed as those of a checkpoint are; what was there makes way for them."""
+    """Write only weights, sealed as in a checkpoint; they replace what is there."""
     partial, replaced = target.with_name(f".{target.name}.partial"), target.with_name(target.name + REPLACED)
 
     def sweep() -> None:
@@ -102,22 +101,22 @@ def save_model(target: Path, model: Tensors) -> None:
 
 
 def load(path: Path) -> Snapshot:
-    """Read a checkpoint, once all of its files are known to be as they were written."""
+    """Read a checkpoint after checking the hashes of all its files."""
     check(path, FILES)
     return read(path)
 
 
 def load_model(path: Path) -> Tensors:
-    """Read the weights alone."""
+    """Read only the weights, after checking their hashes."""
     check(path, (MODEL,))
-    with _vanishing(path):
+    with _reading(path):
         return _read_tensors(path / MODEL, lambda name: None)
 
 
 def find_latest(folder: Path, world: World = ALONE) -> Path | None:
-    """The newest good checkpoint, with a warning for each damaged one on the way; None if none was ever saved.
+    """The newest undamaged checkpoint, with a warning for each damaged one; None if none was saved.
 
-    All processes call it; the first one looks, so that they agree.
+    All processes call it; the first one decides.
     """
     paths = list_checkpoints(folder)
     found = int(world.from_first(_newest_good(folder, paths) if world.is_first else 0))
@@ -125,9 +124,9 @@ def find_latest(folder: Path, world: World = ALONE) -> Path | None:
 
 
 def read(path: Path, model: nn.Module | None = None) -> Snapshot:
-    """Read a checkpoint that is known to be good. Of what the model holds in slices, each process reads its own."""
+    """Read a checkpoint that was checked. Of a sharded model each process reads its own part."""
     parameters = {} if model is None else dict(model.named_parameters())
-    with _vanishing(path):
+    with _reading(path):
         return Snapshot(
             model=_read_tensors(path / MODEL, parameters.get),
             optimiser=_read_tensors(path / OPTIMISER, lambda name: parameters.get(parameter_of(name))),
@@ -138,7 +137,7 @@ def read(path: Path, model: nn.Module | None = None) -> Snapshot:
 
 
 def point(folder: Path, *, latest_step: int, best_step: int | None) -> None:
-    """Point the links `latest` and `best`: after saving, and on resuming, for a kill may have come in between."""
+    """Set the links `latest` and `best`: after saving, and on resuming, because a kill may leave old ones."""
     for link, step in {LATEST: latest_step, BEST: best_step}.items():
         if step is None or not (folder / name_step(step)).exists():
             (folder / link).unlink(missing_ok=True)
@@ -151,15 +150,15 @@ def point(folder: Path, *, latest_step: int, best_step: int | None) -> None:
 
 
 def _newest_good(folder: Path, paths: Sequence[Path]) -> int:
-    """Its number among the paths; -1 where there are none."""
+    """The number of the newest undamaged one among the paths; -1 if there are none."""
     for number in reversed(range(len(paths))):
         try:
             check(paths[number], FILES)
             return number
         except DamagedCheckpoint as damage:
-            warnings.warn(f"{damage} Going back to the checkpoint before it.", stacklevel=3)
+            warnings.warn(f"{damage} The checkpoint before it is used.", stacklevel=3)
     if paths:
-        raise DamagedCheckpoint(f"{folder}: all {len(paths)} checkpoints are damaged; start the run anew.")
+        raise DamagedCheckpoint(f"{folder}: all {len(paths)} checkpoints are damaged; start a new run.")
     return -1
 
 
@@ -180,7 +179,7 @@ def _write(folder: Path, snapshot: Snapshot) -> None:
 def _write_tensors(folder: Path, files: Mapping[str, Tensors]) -> None:
     for name, tensors in files.items():
         if not are_sharded(tensors):
-            save_file(_apart(tensors), folder / name, {"format": "pt"})
+            save_file(_without_sharing(tensors), folder / name, {"format": "pt"})
 
 
 def _finish(folder: Path) -> None:
@@ -189,27 +188,27 @@ def _finish(folder: Path) -> None:
     for path in folder.glob("*.safetensors"):
         path.chmod(mode)  # safetensors makes files readable by the owner only
     for path in (*folder.rglob("*"), folder):
-        sync_folder(path)  # a file is synced just as a folder is
+        sync_folder(path)  # works for files, too
 
 
 def _read_tensors(file: Path, like: Like) -> Tensors:
     return load_file(file) if file.exists() else read_shards(file.with_suffix(""), like)
 
 
-def _apart(tensors: Tensors) -> dict[str, Tensor]:
-    """Dense tensors that share no memory: safetensors refuses shared memory, so tied weights are written twice."""
-    apart: dict[str, Tensor] = {}
+def _without_sharing(tensors: Tensors) -> dict[str, Tensor]:
+    """Dense tensors without shared memory: safetensors refuses tensors that share it, so they are written twice."""
+    separate: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in tensors.items():
         tensor = tensor.detach().contiguous()
         memory = tensor.untyped_storage().data_ptr()
-        apart[name] = tensor.clone() if memory in seen else tensor
+        separate[name] = tensor.clone() if memory in seen else tensor
         seen.add(memory)
-    return apart
+    return separate
 
 
 def _put_in_place(partial: Path, target: Path) -> None:
-    """Rename the partial folder. A checkpoint of the same step is kept under another name until then."""
+    """Rename. A checkpoint of the same step is kept under another name until the new one is there."""
     replaced = target.with_name(target.name + REPLACED)
     if target.exists():
         target.rename(replaced)
@@ -223,7 +222,7 @@ def _put_in_place(partial: Path, target: Path) -> None:
 
 
 def _remove_old(folder: Path, step: int, best_step: int | None, keep: int) -> None:
-    """Delete old checkpoints, and those newer than `step`: they belong to an abandoned continuation."""
+    """Delete old checkpoints, and those newer than the one resumed from: they belong to an abandoned continuation."""
     finished = sorted(finished_checkpoints(folder))
     steps = sorted({each for each, whole, _ in finished if whole and each <= step})
     kept = {*steps[-keep:], best_step}
@@ -246,15 +245,15 @@ def _sweep(folder: Path) -> None:
 
 
 def _discard(path: Path) -> None:
-    """Hide the checkpoint by renaming it, then delete it: no reader finds a part of one."""
+    """Rename before deleting, so that no incomplete checkpoint is ever visible."""
     hidden = path.with_name(f".{path.name}.discarded")
     path.rename(hidden)
     shutil.rmtree(hidden)
 
 
 @contextmanager
-def _vanishing(path: Path) -> Iterator[None]:
-    """The training process may delete a checkpoint while another process reads it."""
+def _reading(path: Path) -> Iterator[None]:
+    """A checkpoint that was checked may be deleted by the process that trains while another one reads it."""
     try:
         yield
     except (OSError, SafetensorError) as error:

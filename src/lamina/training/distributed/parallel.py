@@ -1,7 +1,7 @@
-"""Data parallelism: each process has a copy of the model (DDP), or a shard of every weight (FSDP2).
+"""How processes share a model: replicated, with averaged gradients (DDP), or sharded (FSDP2).
 
-The loop asks for three things, whatever the answer is: the network to call in training, when gradients are exchanged,
-and a while in which every process has all weights at hand.
+The training loop needs three things of either: the module to call in training, when gradients are exchanged, and a
+context in which every process has all weights.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from torch.nn.parallel import DistributedDataParallel
 from lamina.model.transformer import Transformer
 from lamina.training.distributed.world import World
 
-Way = Literal["ddp", "fsdp"]
+Strategy = Literal["ddp", "fsdp"]
 
 
 class Parallel:
-    """One process. In the subclasses gradients are averaged over the processes."""
+    """One process. In all subclasses gradients are averages over the processes."""
 
     def __init__(self, model: Transformer) -> None:
         self.network: nn.Module = model
 
     def accumulating(self, last: bool) -> AbstractContextManager[None]:
-        """Around the forward and backward pass of a micro-batch: gradients are exchanged after the last one only."""
+        """Around forward and backward pass of a micro-batch: gradients are exchanged after the last one only."""
         return nullcontext()
 
     def gathered(self) -> AbstractContextManager[None]:
-        """All weights in every process: the model's methods may be called, and by each as often as it needs.
+        """A context in which every process has all weights and may call the model as often as it needs.
 
-        All must call the same ones last, for sharding remembers in which order layers were used.
+        All processes must end with the same calls, because FSDP2 remembers in which order layers were used.
         """
         return nullcontext()
 
 
-class Copies(Parallel):
+class Replicated(Parallel):
     def __init__(self, model: Transformer) -> None:
         self.network: DistributedDataParallel = DistributedDataParallel(model)
 
@@ -49,18 +49,20 @@ class Copies(Parallel):
         return nullcontext() if last else self.network.no_sync()
 
 
-class Slices(Parallel):
-    """The weights of a layer are gathered when it is computed and released afterwards.
+class Sharded(Parallel):
+    """FSDP2: a layer's weights are gathered when it is reached and released after it.
 
-    Parameters become `DTensor`s, so the optimiser must be built afterwards; its state is then sliced alike.
+    Parameters become `DTensor`s, so the optimiser must be built afterwards; its state is then sharded alike.
     """
 
     def __init__(self, model: Transformer, world: World) -> None:
-        # Layers may return a view of the stream, which is never modified in place.
+        # Layers may return a view of the stream: the stream is never changed in place.
         warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
         mesh = init_device_mesh(world.device.type, (world.size,))
         self._layers = [fully_shard(layer, mesh=mesh) for stack in model.stacks() for layer in stack.layers]
-        self._root = fully_shard(model, mesh=mesh)  # embedding tables, heads, parameters of the scheme outside layers
+        self._root = fully_shard(
+            model, mesh=mesh
+        )  # embedding tables, heads, and parameters of the scheme outside layers
         self.network = model
 
     @contextmanager
@@ -71,8 +73,8 @@ class Slices(Parallel):
 
     @contextmanager
     def gathered(self) -> Iterator[None]:
-        """Without this, generating text would exchange every layer for every token; and a process that ends a sentence
-        earlier than another, by a rounding error, would leave it waiting for ever.
+        """Without this, generation would gather every layer for every token, and a process whose sentence ends earlier,
+        because of a rounding error, would leave the others waiting.
         """
         everything = (*self._layers, self._root)
         for module in everything:
@@ -87,25 +89,25 @@ class Slices(Parallel):
                 module.reshard()
 
 
-def share_out(model: Transformer, way: Way, world: World) -> Parallel:
-    """Distribute a model over the processes, after calibration and before the optimiser is built."""
+def parallelise(model: Transformer, strategy: Strategy, world: World) -> Parallel:
+    """Share the model among processes; to be called after calibration and before the optimiser is built."""
     if world.size == 1:
         return Parallel(model)
-    return Copies(model) if way == "ddp" else Slices(model, world)
+    return Replicated(model) if strategy == "ddp" else Sharded(model, world)
 
 
-def whole(value: Tensor) -> Tensor:
-    """The full tensor of a sharded or partially summed one; all processes must call it."""
+def full_tensor(value: Tensor) -> Tensor:
+    """A tensor that is sharded, or whose sum over processes is pending, as a whole; all processes must call it."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
-def own(value: Tensor) -> Tensor:
-    """The shard of this process."""
+def local_part(value: Tensor) -> Tensor:
+    """The part of a sharded tensor that this process holds."""
     return value.to_local() if isinstance(value, DTensor) else value
 
 
-def sliced_as(like: Tensor, value: Tensor) -> Tensor:
-    """The value sharded like `like`, if that is sharded and has the same shape; else the value."""
+def shard_like(like: Tensor, value: Tensor) -> Tensor:
+    """This process's shard of a whole tensor, if `like` is sharded and of the same shape; else the tensor itself."""
     if not isinstance(like, DTensor) or isinstance(value, DTensor) or value.shape != like.shape:
         return value
     return distribute_tensor(value.to(like.device), like.device_mesh, like.placements, src_data_rank=None)

@@ -22,11 +22,11 @@ class World:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes the run folder."""
+        """Whether this is the process that writes the run folder."""
         return self.rank == 0
 
     def total(self, value: float) -> float:
-        """The sum over all processes. All processes must call this and the methods below at the same point."""
+        """The sum over all processes. This and the methods below must be called by all processes at the same point."""
         return self._reduced(value, dist.ReduceOp.SUM)
 
     def largest(self, value: float) -> float:
@@ -34,15 +34,15 @@ class World:
         return self._reduced(value, dist.ReduceOp.MAX)
 
     def from_first(self, value: float) -> float:
-        """The first process's value: decisions must not differ between processes by a rounding error."""
+        """The value of the first process, for decisions that must not differ by a rounding error."""
         return self.total(value if self.is_first else 0.0)
 
     def gather(self, text: str) -> list[str]:
         """The texts of all processes."""
-        said: list[Any] = [text] * self.size
+        texts: list[Any] = [text] * self.size
         if self.size > 1:
-            dist.all_gather_object(said, text)
-        return said
+            dist.all_gather_object(texts, text)
+        return texts
 
     def wait(self) -> None:
         if self.size > 1:
@@ -61,7 +61,7 @@ ALONE = World(0, 1, torch.device("cpu"))
 
 @contextmanager
 def join_world(device: str) -> Iterator[World]:
-    """Join the process group that torchrun describes, and leave it at the end."""
+    """Join the processes that torchrun started, if it did, and leave the group at the end."""
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     chosen = _choose_device(device)
     if size == 1:
