@@ -122,7 +122,7 @@ class Training:
         labels = int(self.world.total(sum(each.count for each in micro_batches)))
         loss, nll = self.backward(micro_batches, labels)
         self.precision.unscale(self.optimiser)
-        limit = self.config.train.clip or float("inf")
+        limit = self.config.train.clip_norm or float("inf")
         norm = full_tensor(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit)).item()
         loss, nll = self.world.total(loss) / labels, self.world.total(nll) / labels
         if not is_finite(loss) or not (is_finite(norm) or self.precision.may_skip()):

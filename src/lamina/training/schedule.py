@@ -99,7 +99,7 @@ def _decay(options: ScheduleOptions, total_steps: int, steps_per_epoch: int) -> 
             return partial(linear, first=options.warmup, last=total_steps)
         case "step":
             _ends_before(options.warmup, last_constant, "the learning rate falls")
-            return partial(step_down, last_constant=last_constant, factor=options.factor)
+            return partial(step_down, last_constant=last_constant, factor=options.decay_factor)
         case "step-then-inverse-root":
             _ends_before(options.warmup, last_constant, "the learning rate falls")
             return partial(inverse_root, decay_steps=last_constant)
