@@ -7,43 +7,13 @@ import torch
 from torch import Tensor, nn
 
 import lamina
-from lamina import Stack, UserError, residual
-from lamina.model.initialisation import initialise_matrix
-from lamina.residual.base import Matrix
-from support.small_models import SOURCE, TARGET, Mixer, small_model
-
-
-class Scaled(nn.Module):
-    def forward(self, x: Tensor, scale: float, shift: float = 0.0) -> Tensor:
-        return scale * x + shift
-
-
-class NamesNone(nn.Module):
-    def forward(self, x: Tensor, **anything: float) -> Tensor:
-        assert not anything
-        return x
+from lamina import Stack, UserError
+from support.small_models import SOURCE, TARGET, small_model
 
 
 class MeanOverPositions(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x.mean(0)
-
-
-def test_keywords_go_to_the_sublayers_that_name_them() -> None:
-    x = torch.randn(3, 4)
-    stack = Stack([[Scaled(), nn.Identity()]], model_dim=4, residual="t-fixup")
-    torch.testing.assert_close(stack(x, scale=2.0), 2 * (x + 2 * x))
-    torch.testing.assert_close(stack(x, scale=2.0, shift=1.0), 2 * (x + 2 * x + 1))
-    unnamed = Stack([[Scaled(), NamesNone()]], model_dim=4, residual="t-fixup")
-    torch.testing.assert_close(unnamed(x, scale=2.0), 2 * (x + 2 * x))
-
-
-def test_a_keyword_nobody_names_and_one_that_is_missing() -> None:
-    stack = Stack([[Scaled(), nn.Linear(4, 4)]], model_dim=4)
-    with pytest.raises(UserError, match=r"unknown keyword for the sub-layers 'scael'; did you mean 'scale'"):
-        stack(torch.randn(3, 4), scael=2.0)
-    with pytest.raises(UserError, match=r"sub-layer 0 \(Scaled of layer 0\) needs scale"):
-        stack(torch.randn(3, 4))
 
 
 def test_a_tuple_is_an_error_that_names_the_sublayer() -> None:
@@ -56,42 +26,11 @@ def test_a_tuple_is_an_error_that_names_the_sublayer() -> None:
         stack(torch.randn(3, 4))
 
 
-@pytest.mark.parametrize("name", residual.names())
-def test_foreign_weights_are_left_alone_without_roles(name: str) -> None:
-    layers = [[Mixer(4), Mixer(4)] for _ in range(2)]
-    before = [parameter.clone() for layer in layers for module in layer for parameter in module.parameters()]
-    Stack(layers, model_dim=4, residual=name)
-    after = [parameter for layer in layers for module in layer for parameter in module.parameters()]
-    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
-
-
-def test_roles_bring_start_values() -> None:
-    torch.manual_seed(4)
-    layers = [[Mixer(64)] for _ in range(4)]
-    Stack(layers, model_dim=64, residual="depth-scaled", roles={"*.inner": "inner", "*.outer": "outer"})
-    spreads = [layer[0].inner.weight.std().item() for layer in layers]
-    assert spreads == pytest.approx([(2 / 128) ** 0.5 * l**-0.5 for l in range(1, 5)], rel=0.05)
-    assert not layers[0][0].inner.bias.any()
-
-
-def test_roles_that_match_nothing_or_are_unknown() -> None:
-    with pytest.raises(UserError, match=r"'\*.q_proj' matches no weight matrix; there are: 0.0.inner, 0.0.outer"):
-        Stack([[Mixer(4)]], model_dim=4, roles={"*.q_proj": "query"})
-    with pytest.raises(UserError, match=r"unknown role 'qeury'; did you mean 'query'"):
-        Stack([[Mixer(4)]], model_dim=4, roles={"*.inner": "qeury"})
-
-
 @pytest.mark.parametrize("wrong", [nn.Linear(6, 1), nn.Linear(6, 5), nn.Flatten(0), MeanOverPositions()])
 def test_a_branch_of_another_shape_is_an_error_that_names_the_sublayer(wrong: nn.Module) -> None:
     stack = Stack([[nn.Linear(6, 6), wrong]], model_dim=6)
     with pytest.raises(UserError, match=r"sub-layer 1 .* a branch must keep the shape"):
         stack(torch.randn(3, 6))
-
-
-def test_a_compiled_sublayer_still_gets_the_keywords_it_names() -> None:
-    stack = Stack([[torch.compile(Scaled(), backend="eager")]], model_dim=4, residual="t-fixup")
-    x = torch.randn(3, 4)
-    torch.testing.assert_close(stack(x, scale=2.0), 3 * x)
 
 
 def test_foreign_names_do_not_clash_with_ours() -> None:
@@ -109,17 +48,6 @@ def test_foreign_names_do_not_clash_with_ours() -> None:
     stack = Stack([[Named()]], model_dim=4, residual="fixup", checkpoint_layers=True)
     assert isinstance(stack.layers[0].sublayers[0].slot, nn.Linear)
     stack(torch.randn(3, 4), observe=1.0, state=2.0, debug=3.0).sum().backward()
-
-
-def test_a_module_in_several_layers_gets_start_values_once() -> None:
-    torch.manual_seed(4)
-    shared = Mixer(64)
-    roles = {"*.inner": "inner", "*.outer": "outer"}
-    Stack([[shared] for _ in range(4)], model_dim=64, residual="t-fixup", roles=roles)
-    assert shared.inner.weight.std().item() == pytest.approx((2 / 128) ** 0.5 * 36**-0.25, rel=0.05)
-    stack = Stack([[shared] for _ in range(4)], model_dim=64, residual="admin", roles=roles, omega="closed-form")
-    with pytest.raises(UserError, match="shared with another sub-layer"):
-        stack.fold()
 
 
 @pytest.mark.parametrize(
@@ -203,29 +131,3 @@ def test_a_thousand_layers(name: str) -> None:
     assert all(gradient.isfinite().all() for gradient in gradients)
     if name in ("pre-ln", "resi-dual"):
         assert gradients[0].abs().max() > 1e-8
-
-
-@pytest.mark.parametrize(
-    ("init", "role", "spread"),
-    [
-        ("xavier", "query", (2 / 128) ** 0.5 * 2**-0.5),
-        ("xavier", "outer", (2 / 128) ** 0.5),
-        ("xavier-normal", "key", (2 / 128) ** 0.5),
-        ("fairseq", "value", (2 / 128) ** 0.5 * 2**-0.5),
-        ("fairseq", "output", (2 / 128) ** 0.5),
-        ("fairseq", "inner", (1 / 64) ** 0.5 / 3**0.5),
-        ("normal", "gate", 0.02),
-        ("theory", "query", 0.0),
-        ("theory", "value", 64**-0.5),
-    ],
-)
-def test_base_start_values(init: str, role: str, spread: float) -> None:
-    linear = nn.Linear(64, 64)
-    with torch.no_grad():
-        initialise_matrix(Matrix(role, linear.weight, linear.bias), init)
-    assert linear.weight.std().item() == pytest.approx(spread, rel=0.05)
-    is_uniform = init in ("xavier", "fairseq")
-    if spread:
-        assert (linear.weight.abs().max().item() < 1.8 * spread) == is_uniform
-    bias = (1 / 64) ** 0.5 / 3**0.5 if (init, role) == ("fairseq", "inner") else 0.0
-    assert linear.bias.std().item() == pytest.approx(bias, rel=0.2)

@@ -14,6 +14,8 @@ from lamina.generate.options import GenerateOptions
 from lamina.model.models import EncoderDecoder
 
 BOS, EOS = 1, 2
+
+
 Tokens = Sequence[int]
 
 

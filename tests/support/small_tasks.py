@@ -7,17 +7,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
+from lamina.data.batches import OrderOptions
+from lamina.data.packed import PackedField
 from lamina.data.prepare import prepare
 from lamina.data.sources import find_source, source_options
 from lamina.data.store import Store
 from lamina.model.options import ModelChoices
 from lamina.model.transformer import Transformer
 from lamina.tasks import TASKS, build_task
-from lamina.tasks.base import Task
+from lamina.tasks.base import Inputs, Task
 
 SMALL = {"model_dim": 32, "feed_forward_dim": 64, "num_heads": 2, "num_layers": 2, "dropout": 0.0}
+
+
 PAIRS = ("marn-tuvo", "marn-selu")  # two of the language pairs are enough
 
 
@@ -61,3 +66,14 @@ def _resized(sets: Any, count: int) -> Any:
     if isinstance(sets, dict):
         return {name: _resized(sets[name], max(2, count // 4**rank)) for rank, name in enumerate(PAIRS)}
     return [re.sub(r":\d+$", f":{count}", each) for each in sets]
+
+
+ORDER = OrderOptions(max_tokens=300)
+
+
+def first_inputs(task: Task, seed: int | None = None) -> Inputs:
+    return task.inputs(task.batches("train", ORDER).batch(0, 0), seed=seed)
+
+
+def rows(ids: torch.Tensor, lengths: np.ndarray) -> list[list[int]]:
+    return [row.tolist() for row in PackedField(ids.numpy(), lengths).sequences()]

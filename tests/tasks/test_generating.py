@@ -18,11 +18,6 @@ from lamina.tasks.generating import GeneratingTask
 from support.small_tasks import model_for, task_of
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("stores")
-
-
 @pytest.mark.parametrize(
     ("name", "given"), [("language-modelling", {"temperature": 0.7}), ("summarisation", {"beam": 4})]
 )

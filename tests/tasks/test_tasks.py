@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from lamina import UserError
-from lamina.data.batches import OrderOptions
-from lamina.data.packed import PackedField
-from lamina.data.tokenizer import BOS, CLS, EOS, MASK, SEP
-from lamina.generate.decoder import Hypothesis
 from lamina.model.options import ModelChoices
-from lamina.tasks import TASKS, build_task
-from lamina.tasks.base import Inputs, Task
-from support.small_tasks import SMALL, model_for, store_of, task_of
+from lamina.tasks import TASKS
+from lamina.tasks.base import Inputs
+from support.small_tasks import ORDER, SMALL, first_inputs, model_for, rows, task_of
 
-ORDER = OrderOptions(max_tokens=300)
 every_task = pytest.mark.parametrize("name", TASKS)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("stores")
-
-
-def first_inputs(task: Task, seed: int | None = None) -> Inputs:
-    return task.inputs(task.batches("train", ORDER).batch(0, 0), seed=seed)
-
-
-def rows(ids: torch.Tensor, lengths: np.ndarray) -> list[list[int]]:
-    return [row.tolist() for row in PackedField(ids.numpy(), lengths).sequences()]
 
 
 @every_task
@@ -116,174 +97,6 @@ def test_the_task_decides_about_its_model(name: str, folder: Path) -> None:
     assert (options.kind, options.head) == (task.model_kind, task.head) != ("encoder", "none"), "which the preset has"
     assert options.shared_embeddings == "all"
     assert options.num_segments == (2 if name == "classification" else 0)
-
-
-def test_translation_has_its_ends_in_place(folder: Path) -> None:
-    task = task_of("translation", folder)
-    batch = task.batches("train", ORDER).batch(0, 0)
-    inputs = task.inputs(batch)
-    sources = rows(inputs.tensors["source"], inputs.lengths["source_lengths"])
-    targets = rows(inputs.tensors["target"], inputs.lengths["target_lengths"])
-    labels = rows(inputs.labels, inputs.lengths["target_lengths"])
-    for plain, source in zip(batch["source"].sequences(), sources, strict=True):
-        assert source == [*plain, EOS]
-    for plain, target, label in zip(batch["target"].sequences(), targets, labels, strict=True):
-        assert target == [BOS, *plain]
-        assert label == [*plain, EOS]
-    assert inputs.count == sum(map(len, labels))
-    assert sum(max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)) <= 300
-
-
-def test_translation_prints_the_signature_of_its_scores(folder: Path) -> None:
-    for name in ("translation", "multilingual-translation"):
-        assert "tok:13a" in task_of(name, folder).signatures()["bleu"]
-        assert "tok:none" in task_of(name, folder, bleu="bleu-tok").signatures()["bleu"]
-
-
-def test_padding_is_counted_where_it_is(folder: Path) -> None:
-    """In attention scores alone: a grid of longest by longest for self-attention, target by source for cross."""
-    task = task_of("translation", folder)
-    inputs = first_inputs(task)
-    source, target = inputs.lengths["source_lengths"], inputs.lengths["target_lengths"]
-    assert len(inputs.tensors["source"]) == source.sum()
-    computed, real = inputs.attention_cells()
-    assert computed == len(source) * (source.max() ** 2 + target.max() ** 2 + source.max() * target.max())
-    assert real == sum(s * s + t * t + s * t for s, t in zip(source.tolist(), target.tolist(), strict=True))
-    assert 0 <= 1 - real / computed < 0.5, "batches hold sentences of like length"
-
-
-@pytest.mark.parametrize(("name", "perfect"), [("translation", "bleu"), ("summarisation", "rougeL")])
-def test_perfect_outputs_get_a_perfect_score(
-    name: str, perfect: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = task_of(name, folder)
-    answers = {
-        (*task.store["valid"].tokens("source", at), EOS): task.store["valid"].tokens("target", at).tolist()
-        for at in range(len(task.store["valid"]))
-    }
-
-    def oracle(model: object, sources: list[list[int]], *_: Any, **options: Any) -> list[list[Hypothesis]]:
-        return [[Hypothesis(answers[tuple(source)], 0.0, 0.0)] for source in sources]
-
-    monkeypatch.setattr("lamina.tasks.sequence_to_sequence.generate", oracle)
-    assert task.evaluate(model_for(task), "valid")[perfect] == pytest.approx(100)
-
-
-def test_multilingual_goes_both_ways_with_a_tag_for_the_target(folder: Path) -> None:
-    task = task_of("multilingual-translation", folder)
-    tokenizer = task.store.tokenizer()
-    assert task.centre == "marn"
-    assert [(each.source, each.target) for each in task.directions("train")] == [
-        ("marn", "tuvo"),
-        ("tuvo", "marn"),
-        ("marn", "selu"),
-        ("selu", "marn"),
-    ]
-    forwards, backwards, *_ = task.directions("train")
-    joined = task.examples("train")
-    assert np.array_equal(joined.tokens("source", 3), forwards.split.tokens("source", 3))
-    assert np.array_equal(joined.tokens("source", 200 + 3), backwards.split.tokens("target", 3))
-    inputs = first_inputs(task)
-    starts = [row[0] for row in rows(inputs.tensors["source"], inputs.lengths["source_lengths"])]
-    assert set(starts) <= {tokenizer.tag(language) for language in ("marn", "tuvo", "selu")}
-    found = task.evaluate(model_for(task), "valid")
-    names = ["marn-tuvo", "tuvo-marn", "marn-selu", "selu-marn"]
-    scores = [found[f"bleu {name}"] for name in names]
-    assert found["EX"] == pytest.approx((scores[0] + scores[2]) / 2)
-    assert found["XE"] == pytest.approx((scores[1] + scores[3]) / 2)
-    assert found["bleu"] == pytest.approx(sum(scores) / 4)
-
-
-def test_temperature_draws_small_pairs_more_often(folder: Path) -> None:
-    shares = {}
-    for temperature in (1.0, 100.0):
-        task = task_of("multilingual-translation", folder, temperature=temperature)
-        drawn = np.concatenate(task.plan("train", ORDER).epoch(0)[:])
-        shares[temperature] = float((drawn >= 400).mean())
-    assert shares[1.0] == pytest.approx(0.2, abs=0.01)
-    assert shares[100.0] == pytest.approx(0.5, abs=0.02)
-
-
-def test_language_model_scores_every_token_once_with_and_without_context(folder: Path) -> None:
-    totals = {}
-    for context in (0, 40):
-        task = task_of("language-modelling", folder, context=context)
-        totals[context] = sum(inputs.count for _, inputs in task.every_batch(model_for(task), "valid", 300))
-    split = task.store["valid"]
-    assert totals[0] == totals[40] == int(split.lengths("text").sum()) + len(split)
-
-
-def test_language_model_perplexity_by_hand(folder: Path) -> None:
-    task = task_of("language-modelling", folder, block_length=10_000)
-    model, split = model_for(task).eval(), task.store["valid"]
-    stream = [EOS]
-    for at in range(len(split)):
-        stream += [*split.tokens("text", at).tolist(), EOS]
-    with torch.no_grad():
-        scores = model(torch.tensor([stream[:-1]]))[0].log_softmax(-1)
-    nll = -scores.gather(1, torch.tensor(stream[1:])[:, None]).sum().item()
-    found = task.evaluate(model, "valid")
-    assert found["nll"] == pytest.approx(nll / (len(stream) - 1), rel=1e-4)
-    texts = task.store.tokenizer().decode_batch(split.tokens("text", at) for at in range(len(split)))
-    words = sum(len(text.split()) + 1 for text in texts)
-    assert found["perplexity per word"] == pytest.approx(np.exp(nll / words), rel=1e-3)
-
-
-def test_masking_hides_the_right_share_and_is_fixed_for_validation(folder: Path) -> None:
-    task = task_of("masked-language-modelling", folder)
-    specials = range(len(task.store.tokenizer().specials))
-    hidden = words = masks = 0
-    for batch in task.batches("train", ORDER).epoch(0):
-        inputs = task.inputs(batch, seed=3)
-        tokens, only = inputs.tensors["tokens"], inputs.tensors["only"]
-        for row in rows(tokens, inputs.lengths["lengths"]):
-            assert (row[0], row[-1]) == (CLS, SEP)
-        assert not set(inputs.labels.tolist()) & set(specials)
-        hidden += inputs.count
-        masks += int((tokens[only] == MASK).sum())
-        words += int((batch["target"].ids >= len(specials)).sum())
-    assert hidden / words == pytest.approx(0.15, abs=0.02)
-    assert masks / hidden == pytest.approx(0.8, abs=0.05)
-
-    first, again = (task.inputs(task.batches("valid", ORDER).batch(0, 0)) for _ in range(2))
-    assert torch.equal(first.tensors["tokens"], again.tensors["tokens"])
-
-
-def test_classification_joins_the_two_sentences(folder: Path) -> None:
-    task = task_of("classification", folder)
-    batch = task.batches("train", ORDER).batch(0, 0)
-    inputs = task.inputs(batch)
-    segments = rows(inputs.tensors["segments"], inputs.lengths["lengths"])
-    whole = rows(inputs.tensors["tokens"], inputs.lengths["lengths"])
-    parts = zip(batch["first"].sequences(), batch["second"].sequences(), whole, segments, strict=True)
-    for first, second, row, segment in parts:
-        assert row == [CLS, *first, SEP, *second, SEP]
-        assert segment == [0] * (len(first) + 2) + [1] * (len(second) + 1)
-    assert inputs.labels.tolist() == batch["label"].ids.tolist()
-    assert set(task.store.labels) == {"no", "yes"}
-
-
-@pytest.mark.parametrize(
-    ("name", "of", "options", "message"),
-    [
-        (
-            "translation",
-            "language-modelling",
-            {},
-            "task 'translation' reads the field 'source', but the store has text",
-        ),
-        ("classification", "translation", {}, "reads the field 'first'"),
-        ("multilingual-translation", "translation", {}, "not named like a pair of languages"),
-        ("translation", "translation", {"label_smothing": 0.1}, "did you mean 'label_smoothing'"),
-        ("translation", "translation", {"bleu": "blue"}, "unknown value 'blue'; did you mean 'bleu'"),
-        ("language-modelling", "language-modelling", {"block_length": 8, "context": 8}, "shorter than block_length"),
-        ("multilingual-translation", "multilingual-translation", {"centre": "tuv"}, "did you mean 'tuvo'"),
-        ("translatoin", "translation", {}, "unknown task 'translatoin'; did you mean 'translation'"),
-    ],
-)
-def test_mistakes(name: str, of: str, options: dict[str, Any], message: str, folder: Path) -> None:
-    with pytest.raises(UserError, match=message):
-        build_task(name, store_of(of, folder), options)
 
 
 @every_task
