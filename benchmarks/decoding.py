@@ -2,7 +2,7 @@
 
     python benchmarks/decoding.py [--sentences 200] [--beam 5] [--rounds 5] [--threads 2] [key=value …]
 
-Models have random weights and the size of the preset `iwslt`, changed by the key=value words. Sentences have lengths
+Models have random weights and the size of the preset `iwslt`, with the key=value overrides. Sentences have lengths
 like those of a translation corpus. Sorted by length, they form groups; every sentence of a group gets an output of the
 group's mean length, because no library may stop before or go on after it. So everyone does the same decoder steps,
 which is checked by counting them, with decoder layers of the same number of parameters. Everyone gets whole groups,
@@ -176,7 +176,7 @@ def _verdict(met: bool) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("changes", nargs="*", help="options of the model that differ from the preset, as key=value")
+    parser.add_argument("overrides", nargs="*", help="options of the model that differ from the preset, as key=value")
     parser.add_argument("--sentences", type=int, default=200)
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=5)
@@ -187,8 +187,8 @@ def main() -> None:
 
     torch.set_num_threads(given.threads)
     warnings.simplefilter("ignore")  # peers on a newer torch than they know
-    changes = read_overrides(given.changes)
-    options = ModelOptions.read({"preset": "iwslt"} | changes, where="the benchmark")
+    overrides = read_overrides(given.overrides)
+    options = ModelOptions.read({"preset": "iwslt"} | overrides, where="the benchmark")
     groups = random_groups(given.sentences, options.vocab_size)
     searchers, missing = build_all(options, given.beam, [name for name in given.peers.split(",") if name])
     for name, reason in missing.items():
@@ -202,7 +202,7 @@ def main() -> None:
     found = compare(times, names)
     show(names, sizes, rates, found, len(times))
     if given.output:
-        settings = {"sentences": given.sentences, "beam": given.beam, "threads": given.threads, "changes": changes}
+        settings = {"sentences": given.sentences, "beam": given.beam, "threads": given.threads, "overrides": overrides}
         result = {
             "settings": settings | {"steps": [group.steps for group in groups], "batch_sizes": sizes},
             "missing": missing,

@@ -12,8 +12,8 @@ Memory: the resident maximum of a fresh process each, for the shallowest and the
 checkpointing.
 
 Trains: a language model of `--deep` layers with activation checkpointing, in a fresh process: a real run on the
-embedded language. It does when the last five losses all lie below the first five. 0 leaves it out. The key=value words
-change every model.
+embedded language. It does when the last five losses all lie below the first five. 0 leaves it out. The key=value
+overrides apply to every model.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def train_deep(model: Values, steps: int, tokens: int, threads: int) -> Values:
             "task": "language-modelling",
             "task_options": {"block_length": 64},
             "data": {"store": f"{folder}/store", "max_tokens": tokens},
-            "model": model | {"checkpoint_layers": True},
+            "model": {key: value for key, value in model.items() if key != "vocab_size"} | {"checkpoint_layers": True},
             "schedule": {"learning_rate": 1e-3, "warmup_steps": max(1, steps // 4)},
             "train": {"steps": steps, "clip_norm": 1.0, "threads": threads, "log_every": 1}
             | {"save_every": 0, "validate_every": 0},
@@ -158,7 +158,7 @@ def _mebibytes(count: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("changes", nargs="*", help="options of the models, as key=value")
+    parser.add_argument("overrides", nargs="*", help="options of the models, as key=value")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--depths", default="6,12,25,50,100", help="rising, separated by commas, at least three")
     parser.add_argument("--kinds", default="decoder,encoder-decoder")
@@ -177,7 +177,7 @@ def main() -> None:
     console = Console(highlight=False)
     depths = [int(depth) for depth in given.depths.split(",")]
     size: Values = {"model_dim": given.width, "feed_forward_dim": 2 * given.width, "num_heads": 4, "vocab_size": 1000}
-    size |= read_overrides(given.changes)
+    size |= read_overrides(given.overrides)
     result: Values = {"settings": {name: value for name, value in vars(given).items() if name != "output"}}
     for kind in given.kinds.split(",") if given.kinds else ():
         chosen = size | {"kind": kind, "residual": given.residual}

@@ -2,7 +2,7 @@
 
     python benchmarks/loop.py [--rounds 20] [--tokens 4096] [--threads 0] [--store FOLDER] [key=value …]
 
-A real run of the preset `iwslt`, changed by the key=value words, in a folder that is deleted afterwards: reading ahead,
+A real run of the preset `iwslt`, with the key=value overrides, in a folder that is deleted afterwards: reading ahead,
 metrics, display, checkpoint and all. Its parts are timed from outside, each without the parts it calls. The data is a
 store made by `lamina prepare`, or else the embedded languages; a batch has about `--tokens` of source and target
 together. `--rounds` is the number of steps, after one to warm up.
@@ -180,7 +180,7 @@ def show(found: Profile) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("changes", nargs="*", help="options of the model that differ from the preset, as key=value")
+    parser.add_argument("overrides", nargs="*", help="options of the model that differ from the preset, as key=value")
     parser.add_argument("--rounds", type=int, default=20, help="steps that are measured")
     parser.add_argument("--tokens", type=int, default=4096, help="of source and target together, at most")
     parser.add_argument("--threads", type=int, default=0, help="0: as many as torch chooses")
@@ -191,7 +191,7 @@ def main() -> None:
     if given.threads:
         torch.set_num_threads(given.threads)
     values = {
-        "model": {"preset": "iwslt", **read_overrides(given.changes)},
+        "model": {"preset": "iwslt", **read_overrides(given.overrides)},
         "data": {"max_tokens": given.tokens // 2, "oversize": "alone"},
         "schedule": {"learning_rate": 1e-4},
         "train": {"steps": given.rounds + 1, "clip_norm": 1.0, "validate_every": 0, "save_every": 0, "samples": 0},
@@ -204,7 +204,7 @@ def main() -> None:
         found = profile(RunConfig.read(values, where="the benchmark"), store, Path(folder, "run"))
     show(found)
     if given.output:
-        settings = {name: getattr(given, name) for name in ("tokens", "rounds", "store", "changes")}
+        settings = {name: getattr(given, name) for name in ("tokens", "rounds", "store", "overrides")}
         result = {"settings": settings | {"threads": torch.get_num_threads()}, "seconds_per_step": found.means}
         result |= {"own_share": found.own_share.to_json(), "bound": BOUND, "met": found.own_share.reaches(BOUND)}
         result |= {"checkpoint": found.checkpoint, "validation": found.validation}

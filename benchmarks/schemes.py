@@ -3,7 +3,7 @@
     python benchmarks/schemes.py [--schemes pre-ln,b2t] [--rounds 5] [--tokens 4096] [--threads 0] [key=value …]
 
 A step is forward, backward, clipping and Adam on one fixed batch of random sentences, source and target together
-`--tokens`; the model is the preset `iwslt`, changed by the key=value words. All models live in one process (about
+`--tokens`; the model is the preset `iwslt`, with the key=value overrides. All models live in one process (about
 0.45 GB each) and take turns. A round does every scheme once, in an order drawn anew, with a post-LN step after every
 second one:
 
@@ -88,15 +88,15 @@ def one_round(steps: Mapping[str, Step], baseline: Step, number: int) -> dict[st
     return pairs
 
 
-def iwslt(scheme: str, changes: Mapping[str, Any]) -> ModelOptions:
-    return ModelOptions.read({"preset": "iwslt", "residual": scheme, **changes}, where="the benchmark")
+def iwslt(scheme: str, overrides: Mapping[str, Any]) -> ModelOptions:
+    return ModelOptions.read({"preset": "iwslt", "residual": scheme, **overrides}, where="the benchmark")
 
 
 def measure_times(
-    schemes: Sequence[str], rounds: int, tokens: int, changes: Mapping[str, Any]
+    schemes: Sequence[str], rounds: int, tokens: int, overrides: Mapping[str, Any]
 ) -> dict[str, list[Pair]]:
-    steps = {scheme: Step(iwslt(scheme, changes), tokens) for scheme in schemes}
-    baseline = Step(iwslt(BASELINE, changes), tokens)
+    steps = {scheme: Step(iwslt(scheme, overrides), tokens) for scheme in schemes}
+    baseline = Step(iwslt(BASELINE, overrides), tokens)
     for step in (baseline, *steps.values()):  # the first makes the optimiser's state
         step()
     pairs: dict[str, list[Pair]] = {scheme: [] for scheme in schemes}
@@ -134,7 +134,7 @@ def _verdict(cost: Cost) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("changes", nargs="*", help="options of the model that differ from the preset, as key=value")
+    parser.add_argument("overrides", nargs="*", help="options of the model that differ from the preset, as key=value")
     parser.add_argument("--schemes", default=",".join(residual.names()), help="separated by commas; all by default")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=4096, help="of source and target together")
@@ -145,13 +145,13 @@ def main() -> None:
 
     if given.threads:
         torch.set_num_threads(given.threads)
-    threads, changes = torch.get_num_threads(), read_overrides(given.changes)
+    threads, overrides = torch.get_num_threads(), read_overrides(given.overrides)
     schemes = [residual.find(name).name for name in given.schemes.split(",")]
     peaks = {
-        scheme: peak_memory(iwslt(scheme, changes), given.tokens, given.memory_steps, threads)
+        scheme: peak_memory(iwslt(scheme, overrides), given.tokens, given.memory_steps, threads)
         for scheme in counted(list(dict.fromkeys([BASELINE, *schemes])), "memory")
     }
-    pairs = measure_times(schemes, given.rounds, given.tokens, changes)
+    pairs = measure_times(schemes, given.rounds, given.tokens, overrides)
     rounds = min(map(len, pairs.values()))
     if not rounds:
         sys.exit("interrupted before the first round was finished: nothing to report")
@@ -167,7 +167,7 @@ def main() -> None:
     ]
     show(costs, rounds)
     if given.output:
-        settings = {"tokens": given.tokens, "rounds": rounds, "threads": threads, "changes": changes}
+        settings = {"tokens": given.tokens, "rounds": rounds, "threads": threads, "overrides": overrides}
         found = {"settings": settings, "schemes": {cost.scheme: cost.to_json() for cost in costs}, "pairs": pairs}
         write_file(given.output, json.dumps(found, indent=1).encode())
 

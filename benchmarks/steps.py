@@ -35,7 +35,7 @@ class Step:
         self.batch = random_batch(options, tokens)
         self.model.calibrate(**{name: value for name, value in self.batch.items() if name != "labels"})  # type: ignore[operator]
         self.optimiser = build_optimiser(OptimiserOptions(), self.model)
-        set_learning_rate(self.optimiser, 1e-5)  # small: no scheme shall diverge, and numbers that are none cost time
+        set_learning_rate(self.optimiser, 1e-5)  # small: no scheme shall diverge, and NaN would cost time
         self.done = 0
 
     def __call__(self) -> float:

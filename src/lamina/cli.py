@@ -29,7 +29,7 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def version(
-    show: Annotated[bool, typer.Option("--version", help="Show the version and leave.")] = False,
+    show: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     if show:
         from lamina import __version__
@@ -63,7 +63,7 @@ def prepare(
     output: Annotated[str | None, typer.Option(help="Where the store goes.")] = None,
     folder: Annotated[str | None, typer.Option(help="Where the source files are.")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace a store made from something else.")] = False,
-    show: Annotated[bool, typer.Option("--show", help="Say where the set comes from, and prepare nothing.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Show where the set comes from, and prepare nothing.")] = False,
     dropped: Annotated[bool, typer.Option("--dropped", help="List the lines that were left out.")] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Check a store and its sources against their hashes.")
@@ -130,8 +130,8 @@ def evaluate(
     overrides: Annotated[list[str] | None, typer.Argument(help="Options of generation, as key=value.")] = None,
     split: Annotated[str, typer.Option(help="The split to evaluate on.")] = "valid",
     checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = "best",
-    beam: Annotated[int | None, typer.Option(min=1, help="Hypotheses a search keeps; else the config decides.")] = None,
-    int8: Annotated[bool, typer.Option("--int8", help="Use weights of 8 bits, on the CPU.")] = False,
+    beam: Annotated[int | None, typer.Option(min=1, help="Beam size; by default that of the config.")] = None,
+    int8: Annotated[bool, typer.Option("--int8", help="Use int8 weights, on the CPU.")] = False,
 ) -> None:
     """Measure a trained model with the metrics of its task."""
     from lamina.report.terminal.runs import show_evaluation
@@ -153,8 +153,8 @@ def generate(
     prefix: Annotated[str, typer.Option(help="What every output has to start with.", show_default=False)] = "",
     score: Annotated[str | None, typer.Option(help="A file of targets to score instead of generating.")] = None,
     checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = "best",
-    beam: Annotated[int | None, typer.Option(min=1, help="Hypotheses a search keeps; else the config decides.")] = None,
-    int8: Annotated[bool, typer.Option("--int8", help="Use weights of 8 bits, on the CPU.")] = False,
+    beam: Annotated[int | None, typer.Option(min=1, help="Beam size; by default that of the config.")] = None,
+    int8: Annotated[bool, typer.Option("--int8", help="Use int8 weights, on the CPU.")] = False,
 ) -> None:
     """Translate, summarise or continue lines of text, or score given targets."""
     from lamina.runs.generation import generate_file, score_file
@@ -213,8 +213,8 @@ def diagnose(
             "options as key=value."
         ),
     ],
-    seeds: Annotated[int, typer.Option(min=1, help="How many new models, where there is a config.")] = 5,
-    batches: Annotated[int, typer.Option(min=1, help="How many batches each model is shown.")] = 4,
+    seeds: Annotated[int, typer.Option(min=1, help="How many models are initialised, of a config.")] = 5,
+    batches: Annotated[int, typer.Option(min=1, help="How many batches each model is run on.")] = 4,
     tokens: Annotated[int, typer.Option(min=1, help="Tokens in a batch.")] = 256,
     checkpoint: Annotated[str, typer.Option(help="Of runs: best, latest, average or step-00001000.")] = "best",
     depths: Annotated[
@@ -338,7 +338,7 @@ def demo(
 
 
 def main() -> None:
-    """The entry point: a user's mistake is one sentence, never a traceback."""
+    """The entry point: a mistake of the user is reported as a sentence, without a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters still shows the rest

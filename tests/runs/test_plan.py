@@ -11,7 +11,7 @@ from lamina import Transformer, UserError, residual
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.data.store import Store
-from lamina.runs.plan import Kept, make_plan
+from lamina.runs.plan import SavedTensors, make_plan
 from lamina.tasks import build_task
 from lamina.training.config import RunConfig
 
@@ -43,7 +43,7 @@ def test_what_is_kept_is_what_autograd_keeps(name: str, store: Store) -> None:
         model = Transformer.build(task.model_options(choices)).train()
         assert plan.parameters == model.num_parameters()
         task.calibrate(model, inputs)
-        with Kept(model) as kept:
+        with SavedTensors(model) as kept:
             task.losses(model, inputs)
         assert planned == pytest.approx(kept.bytes, rel=0.15)
     assert plan.activations_checkpointed < plan.activations / 2
@@ -56,7 +56,7 @@ def test_in_a_lower_precision_activations_are_smaller(store: Store) -> None:
     batches = task.batches("train", config().data)
     inputs = task.inputs(batches.batch(0, len(batches.plan.epoch(0)) // 2))
     model = Transformer.build(task.model_options(config().model)).train()
-    with Kept(model) as kept, torch.autocast("cpu", torch.bfloat16):
+    with SavedTensors(model) as kept, torch.autocast("cpu", torch.bfloat16):
         task.losses(model, inputs)
     assert lower.activations == pytest.approx(kept.bytes, rel=0.15)
     assert lower.activations < 0.85 * exact.activations

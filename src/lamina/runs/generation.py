@@ -29,7 +29,11 @@ def generate_file(
     to: str | None = None,
     prefix: str = "",
 ) -> None:
-    """Write the outputs for every line of `source`; `-` is standard input, or output. All start with `prefix`."""
+    """Write the outputs for every line of a file.
+
+    source, target: files; `-` is standard input or output.
+    prefix: what every output has to start with.
+    """
     format_line = _choose(output_format, {"text": _text, "jsonl": _json})
     if output_format == "text" and isinstance(run.task, GeneratingTask) and run.task.options.generation.nbest > 1:
         raise UserError("several outputs per line (nbest) need --output-format jsonl: text has one line for each")
@@ -62,7 +66,7 @@ def _choose(output_format: str, formatters: dict[str, Formatter]) -> Formatter:
 
 
 def _read(source: str) -> tuple[Iterator[str], int, int | None]:
-    """The lines, how many to read ahead, and how many there are if that is known."""
+    """The lines, how many of them to read ahead, and their number if it is known."""
     if source == "-":
         at_a_terminal = sys.stdin.isatty()  # each line is answered before the next is typed
         return read_stream(sys.stdin.buffer, "standard input"), 1 if at_a_terminal else WINDOW, None

@@ -1,7 +1,7 @@
 """What a run will need: parameters, memory per device, floating-point operations and time.
 
 Nothing is estimated by formula: the model of the config runs one training step on meta tensors, which have shapes but
-no numbers, and what autograd would keep and multiply is counted on the way.
+no values, while the tensors that autograd saves and the operations are counted.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from lamina.tasks.base import Inputs, Task
 from lamina.training.config import RunConfig
 from lamina.training.precision import DTYPES
 
-WORD = 4  # bytes of a weight: all are kept in fp32
+WEIGHT_BYTES = 4  # all weights are kept in fp32
 
 
 @dataclass(frozen=True)
 class Plan:
     """For one device, in bytes; FLOPs are those of all devices together.
 
-    With `parallel = "fsdp"` a device keeps its share of weights, gradients and optimiser. The layer that is being
-    computed, and the tables, are whole for a while: that is not counted.
+    With `parallel = "fsdp"` a device holds its shard of weights, gradients and optimiser state. The layer that is being
+    computed, and the embedding tables, are gathered for a while: that is not counted.
     """
 
     parameters: int
@@ -47,7 +47,7 @@ class Plan:
     tokens_per_step: int
     flops_per_step: int
     seconds: float
-    """The whole run, at the given share of the given peak."""
+    """Of the whole run, at the given efficiency."""
 
     @property
     def memory(self) -> int:
@@ -63,32 +63,34 @@ def make_plan(
 ) -> Plan:
     """`teraflops` is the peak of one device in the precision used, `efficiency` the share of it that is reached."""
     if config.model.adaptive_cutoffs:
-        raise UserError("a model with adaptive_cutoffs cannot be planned: its cost depends on the words it meets")
+        raise UserError(
+            "a model with adaptive_cutoffs cannot be planned: its cost depends on the frequency of the words"
+        )
     task = build_task(config.task, store, config.task_options)
     batches = task.batches("train", config.data, processes=devices * config.train.accumulate)
     epoch = batches.plan.epoch(0)
     inputs = task.inputs(batches.batch(0, len(epoch) // 2)).to("meta")
-    kept = {}
+    saved_bytes = {}
     for checkpointed in (False, True):
         with torch.device("meta"):
             chosen = config.model.model_copy(update={"checkpoint_layers": checkpointed})
             model = Transformer.build(task.model_options(chosen)).train()
         task.calibrate(model, inputs)
-        with Kept(model) as saved, lowered(DTYPES[config.train.precision]):
+        with SavedTensors(model) as saved, cast_products(DTYPES[config.train.precision]):
             task.losses(model, inputs)
-        kept[checkpointed] = saved.bytes
+        saved_bytes[checkpointed] = saved.bytes
         if checkpointed == config.model.checkpoint_layers:
             flops = _flops_of_a_step(task, model, inputs) * devices * config.train.accumulate
     parameters = model.num_parameters()
     per_second = devices * teraflops * 1e12 * efficiency
-    kept_here = math.ceil(WORD * parameters / (devices if config.train.parallel == "fsdp" else 1))
+    held = math.ceil(WEIGHT_BYTES * parameters / (devices if config.train.parallel == "fsdp" else 1))
     return Plan(
         parameters=parameters,
-        weights=kept_here,
-        gradients=kept_here,
-        optimiser=kept_here * config.optimiser.choose().state_tensors(),
-        activations=kept[False],
-        activations_checkpointed=kept[True],
+        weights=held,
+        gradients=held,
+        optimiser=held * config.optimiser.choose().state_tensors(),
+        activations=saved_bytes[False],
+        activations_checkpointed=saved_bytes[True],
         tokens_per_step=config.data.max_tokens,
         flops_per_step=flops,
         seconds=config.train.steps * flops / per_second,
@@ -96,14 +98,14 @@ def make_plan(
 
 
 def _flops_of_a_step(task: Task, model: Transformer, inputs: Inputs) -> int:
-    """Forwards and backwards, and what activation checkpointing computes again on the way back."""
+    """Forward and backward pass, with what activation checkpointing computes again."""
     with FlopCounterMode(display=False) as counter:
         torch.autograd.backward(task.losses(model, inputs).smoothed)
     return counter.get_total_flops()
 
 
-class Kept(torch.autograd.graph.saved_tensors_hooks):
-    """Counts the bytes that autograd keeps for the way back, weights aside, each tensor once."""
+class SavedTensors(torch.autograd.graph.saved_tensors_hooks):
+    """Counts the bytes that autograd saves for the backward pass, without weights, each tensor once."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._seen: dict[Any, int] = {_identity(each): 0 for each in (*model.parameters(), *model.buffers())}
@@ -117,24 +119,24 @@ class Kept(torch.autograd.graph.saved_tensors_hooks):
         self._seen.setdefault(_identity(tensor), tensor.untyped_storage().nbytes())
         return tensor
 
-    def __enter__(self) -> Kept:  # type: ignore[override]
+    def __enter__(self) -> SavedTensors:  # type: ignore[override]
         super().__enter__()
         return self
 
 
 @contextmanager
-def lowered(precision: torch.dtype) -> Iterator[None]:
-    """What autocast does to a model, for it knows no meta tensors: what is multiplied is rounded before."""
+def cast_products(precision: torch.dtype) -> Iterator[None]:
+    """What autocast does, which does not support meta tensors: operands of products are cast first."""
     allowed = fp16_bf16_reduction_math_sdp_allowed()  # type: ignore[no-untyped-call]
-    allow_fp16_bf16_reduction_math_sdp(True)  # or attention, which has no kernel of its own here, stays in fp32
+    allow_fp16_bf16_reduction_math_sdp(True)  # or attention, which has no kernel for meta tensors, stays in fp32
     try:
-        with Rounding(precision):
+        with CastOperands(precision):
             yield
     finally:
         allow_fp16_bf16_reduction_math_sdp(allowed)
 
 
-class Rounding(TorchFunctionMode):
+class CastOperands(TorchFunctionMode):
     def __init__(self, precision: torch.dtype) -> None:
         super().__init__()
         self._precision = precision
@@ -146,5 +148,5 @@ class Rounding(TorchFunctionMode):
 
 
 def _identity(tensor: Tensor) -> Any:
-    """The storage: views of one tensor are kept once."""
+    """The storage, so that views of one tensor are counted once."""
     return tensor.untyped_storage()._cdata
