@@ -36,7 +36,7 @@ def test_every_threshold_of_every_check_is_filled_in() -> None:
     ("thresholds", "message"),
     [
         ({"vanishng": {"warning": 0.2}}, r"config.toml: diagnose: thresholds.vanishng: .*did you mean 'vanishing'"),
-        (
+        ({"vanishing": {"warnin": 0.2}}, r"diagnose: thresholds.vanishing.warnin: .*did you mean 'warning'"),
             {"vanishing": {"warnin": 0.2}},
             r"config.toml: diagnose: thresholds.vanishing.warnin: .*did you mean 'warning'",
         ),
