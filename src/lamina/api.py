@@ -33,6 +33,7 @@ from lamina.files.progress import Progress, no_progress
 from lamina.interop.hugging_face import is_model_folder, pretrained_subject
 from lamina.report.comparison_report import ComparisonReport
 from lamina.report.diagnosis_report import DiagnosisReport, ReportingWatch
+from lamina.run_folder.checkpoints import BEST
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.diagnose import Extent, diagnose_config
 from lamina.runs.run import Run, read_config
@@ -107,7 +108,7 @@ def compare(
     return compare_cells(cells, place, place / "report.html" if report is None else report, engine=engine)
 
 
-def load(path: str | Path, checkpoint: str = "best", *, generation: Mapping[str, Any] | None = None) -> Run:
+def load(path: str | Path, checkpoint: str = BEST, *, generation: Mapping[str, Any] | None = None) -> Run:
     """A trained run with its model, on a GPU where there is one.
 
     checkpoint: `best`, `latest`, `average` or `step-…`.

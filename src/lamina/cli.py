@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lamina.errors import UserError
+from lamina.run_folder.checkpoints import BEST
 
 if TYPE_CHECKING:
     from lamina.runs.run import Run
@@ -129,7 +130,7 @@ def evaluate(
     run: Annotated[str, typer.Argument(help="A run folder.")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Options of generation, as key=value.")] = None,
     split: Annotated[str, typer.Option(help="The split to evaluate on.")] = "valid",
-    checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = "best",
+    checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = BEST,
     beam: Annotated[int | None, typer.Option(min=1, help="Beam size; by default that of the config.")] = None,
     int8: Annotated[bool, typer.Option("--int8", help="Use int8 weights, on the CPU.")] = False,
 ) -> None:
@@ -152,7 +153,7 @@ def generate(
     to: Annotated[str | None, typer.Option(help="The language to translate into, where there are several.")] = None,
     prefix: Annotated[str, typer.Option(help="What every output has to start with.", show_default=False)] = "",
     score: Annotated[str | None, typer.Option(help="A file of targets to score instead of generating.")] = None,
-    checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = "best",
+    checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = BEST,
     beam: Annotated[int | None, typer.Option(min=1, help="Beam size; by default that of the config.")] = None,
     int8: Annotated[bool, typer.Option("--int8", help="Use int8 weights, on the CPU.")] = False,
 ) -> None:
@@ -216,7 +217,7 @@ def diagnose(
     seeds: Annotated[int, typer.Option(min=1, help="How many models are initialised, of a config.")] = 5,
     batches: Annotated[int, typer.Option(min=1, help="How many batches each model is run on.")] = 4,
     tokens: Annotated[int, typer.Option(min=1, help="Tokens in a batch.")] = 256,
-    checkpoint: Annotated[str, typer.Option(help="Of runs: best, latest, average or step-00001000.")] = "best",
+    checkpoint: Annotated[str, typer.Option(help="Of runs: best, latest, average or step-00001000.")] = BEST,
     depths: Annotated[
         str,
         typer.Option(

@@ -68,7 +68,7 @@ def _read_override(override: str, example: str = EXAMPLE) -> Values:
 
 
 def _merge(base: Values, change: Mapping[str, Any]) -> Values:
-    """Key by key. The options of a task or a residual scheme, `task_options`, do not outlive a change of the `task`."""
+    """Merge key by key. Where `change` gives another task or scheme, the `task_options` of `base` are dropped."""
     merged = dict(base)
     for key, value in change.items():
         if key in base and base[key] != value:

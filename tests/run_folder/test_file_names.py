@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "lamina"
 
 NAMES = re.compile(
-    r"config\.toml|status\.json|metrics\.jsonl|samples\.(txt|jsonl)|manifest\.json|^checkpoints$|step-\*|step-\{"
+    r"config\.toml|status\.json|metrics\.jsonl|samples\.(txt|jsonl)|manifest\.json|^checkpoints$|^latest$|^average$|step-\*|step-\{"
     r"|(model|optimiser|random)\.safetensors|(optimiser|counters)\.json|(start|training|failure|observations)\.json"
     r"|fingerprint\.json|cost\.json|diagnosed\.json|log\.txt|wandb-id|\.former|\.replaced|^\.lock$"
 )

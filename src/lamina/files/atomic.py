@@ -1,4 +1,4 @@
-"""Writing so that a reader sees the old or the new, never a half: temporary name, fsync, rename."""
+"""Atomic writes: to a temporary file, fsync, then rename. A reader sees the former content or the new one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lamina.errors import UserError
 
 
 def write_file(path: str | Path, content: bytes) -> None:
-    """Replace `path` by `content`, whole or not at all."""
+    """Replace the content of a file; if that fails, the former content stays."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -25,7 +25,7 @@ def write_file(path: str | Path, content: bytes) -> None:
 
 
 def sync_folder(path: str | Path) -> None:
-    """Make the names in a folder as durable as the contents of its files."""
+    """Sync a folder, so that the names of new and renamed files in it survive a crash."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""A file of JSON lines, each with its step, that grows at its end and survives a kill at any moment."""
+"""A file of JSON lines, each with its step. After a kill, at most the last line is incomplete, and it is dropped."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lamina.files.atomic import write_file
 
 
 class JsonLines:
-    """Lines are with the operating system when `append` returns; no line but the last can be half written."""
+    """A line is written by one system call: readers see it as soon as `append` returns."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor: int | None = None
 
     def append(self, step: int, values: Mapping[str, Any]) -> None:
-        """Add a line. JSON knows no infinity and no not-a-number: they become null."""
+        """Add a line; NaN and infinities, which JSON does not have, become null."""
         line = _encode({"step": step} | _finite(values))
         try:
             descriptor = self._open()
@@ -39,14 +39,14 @@ class JsonLines:
             ) from error
 
     def rewind(self, step: int) -> None:
-        """Drop the lines after `step`, and the half line that a kill may have left; all at once or not at all."""
+        """Remove the lines of later steps, and an incomplete last line; the file is replaced atomically."""
         self.close()
         kept = [_encode(line) for line in self.read() if line["step"] <= step]
         if self.path.exists():
             write_file(self.path, b"".join(kept))
 
     def read(self) -> Iterator[dict[str, Any]]:
-        """The lines, without the last one if it is only half written."""
+        """The lines, without an incomplete last one."""
         try:
             lines = self.path.read_bytes().split(b"\n")[:-1]
         except FileNotFoundError:
@@ -74,7 +74,7 @@ class JsonLines:
 
 
 def _encode(line: Mapping[str, Any]) -> bytes:
-    """A line as UTF-8; half a surrogate pair, which UTF-8 has no bytes for, is escaped as JSON does."""
+    """A line as UTF-8; an unpaired surrogate, which UTF-8 cannot encode, is written as a JSON escape."""
     return (json.dumps(line, ensure_ascii=False) + "\n").encode(errors="backslashreplace")
 
 

@@ -1,4 +1,4 @@
-"""One process at a time: a lock on a file that the kernel releases when the process ends, however it ends."""
+"""A lock on a file that one process holds at a time; the kernel releases it when the process ends or is killed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from filelock import FileLock, Timeout
 from lamina.errors import UserError
 
 _held: set[FileLock] = set()
-"""Keeps locks that were acquired: one that nothing refers to would be released."""
+"""The acquired locks: filelock would release one that is garbage-collected."""
 
 
 class Lock:
-    """An exclusive lock; the file says who holds it, and stays when it is released."""
+    """An exclusive lock. The file contains the name of the holder, and stays when the lock is released."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -30,7 +30,7 @@ class Lock:
         return self._lock.is_locked
 
     def acquire(self) -> None:
-        """Take the lock, or say who has it."""
+        """Acquire the lock; if another process holds it, a `UserError` names that process."""
         try:
             self._lock.acquire(blocking=False)
         except Timeout:

@@ -1,1 +1,1 @@
-"""The run folder: every file in it, by name, with its reader and its writer."""
+"""The run folder: the name of every file in it, with reader, writer, lock and seal."""

@@ -56,21 +56,21 @@ INTERRUPTED = 130
 
 
 class Status(Options):
-    """How a run stands."""
+    """The status of a run."""
 
     state: State
     """`failed` is a result, a run that diverged; `stopped` one that was interrupted and can be resumed. A run that is
     `running` although no process holds its lock was killed."""
     step: int
-    """The last step done."""
+    """The number of steps done."""
     reason: str = ""
     """Why it failed or stopped."""
     started: str
     """When it was first started; ISO 8601, UTC."""
     updated: str
-    """When this was written."""
+    """When this status was written."""
     version: str = ""
-    """The Lamina that wrote it."""
+    """The version of Lamina that wrote it."""
 
     @property
     def has_ended(self) -> bool:
@@ -155,7 +155,7 @@ class RunFolder:
         return self.path.with_name(name) if former else None
 
     def claim(self) -> Self:
-        """Make the folder if need be, and keep every other process from writing to it until this one ends."""
+        """Create the folder if it does not exist, and lock it against other writers until `release` or the end."""
         try:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
             self.diagnosis.mkdir(exist_ok=True)
@@ -201,7 +201,7 @@ class RunFolder:
         self._write(self.status_file, status.model_dump_json(indent=1) + "\n")
 
     def status(self) -> Status | None:
-        """How the run stands; None if it never started."""
+        """The status of the run; None if it was never started."""
         try:
             return Status.model_validate_json(self.status_file.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
@@ -212,7 +212,7 @@ class RunFolder:
 
     @property
     def other_version(self) -> str:
-        """The end of a message about something strange here, if another version wrote it; else nothing."""
+        """The end of an error message that names the version that wrote the run, if it is another one; else empty."""
         try:
             version = json.loads(self.status_file.read_bytes())["version"]
         except (OSError, ValueError, KeyError, TypeError):
@@ -229,12 +229,12 @@ class RunFolder:
             return 0.0, 0
 
     def add_cost(self, seconds: float, memory: int) -> None:
-        """Add the seconds of one attempt; of memory the largest counts."""
+        """Add the seconds of one attempt, and keep the largest memory."""
         before, largest = self.cost()
         write_file(self._cost, json.dumps({"seconds": before + seconds, "memory": max(largest, memory)}).encode())
 
     def rewind(self, step: int) -> None:
-        """Drop the metrics and samples of later steps: training goes on from this one."""
+        """Remove the metrics and samples of later steps: training resumes from this one."""
         self.metrics.rewind(step)
         self.samples.rewind(step)
 

@@ -13,7 +13,7 @@ from lamina.run_folder.folder import RunFolder
 from lamina.training.config import RunConfig
 
 Differences = Iterator[tuple[str, Any, Any]]
-"""A key, what it was, what it is."""
+"""A key, its former value and its present one."""
 
 
 def former_config(folder: RunFolder) -> RunConfig | None:
@@ -26,13 +26,13 @@ def former_config(folder: RunFolder) -> RunConfig | None:
 
 
 def record_start(folder: RunFolder, config: RunConfig, store: Store) -> None:
-    """Write down what a later start is compared with."""
+    """Store the config and a copy of the data's manifest and tokenizers, which a resume is compared with."""
     folder.store_config(to_toml(config.resolved(store)))
     folder.copy_data(store)
 
 
 def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, store: Store) -> None:
-    """A run of which one part was trained otherwise than the next would be a result of nothing."""
+    """Refuse to resume a run whose config, as far as it affects results, or whose data has changed."""
     before, after = (result_values(each.resolved(store), Affects.RESULTS) for each in (former, config))
     if listing := _listing(differences(before, after)):
         raise UserError(
@@ -49,7 +49,7 @@ def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, stor
 
 
 def _describe(manifest: Manifest) -> dict[str, Any]:
-    """What data is made from and with; hashes are cut to what a person can compare."""
+    """The settings and sources of a store and its tokenizers, with hashes shortened to 12 digits."""
     return manifest.model_dump(mode="json", include={"settings"}) | {
         "source": {f"{each.split} {each.path}": each.sha256[:12] for each in manifest.sources},
         "tokenizer": {field: manifest.files[name].sha256[:12] for field, name in manifest.tokenizers.items()},

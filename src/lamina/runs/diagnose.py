@@ -22,7 +22,7 @@ from lamina.diagnosis.results import Diagnosis, Stage, read_diagnoses
 from lamina.diagnosis.subject import OUTPUT_DEPTHS, Subject
 from lamina.files.progress import Progress, no_progress
 from lamina.model.transformer import Transformer
-from lamina.run_folder.checkpoints import AVERAGE, LATEST, step_of
+from lamina.run_folder.checkpoints import AVERAGE, BEST, LATEST, step_of
 from lamina.run_folder.folder import RunFolder
 from lamina.tasks import build_task
 from lamina.tasks.base import Inputs, Task
@@ -51,7 +51,7 @@ class Extent:
     """Batches that each model is run on."""
     tokens: int = 256
     """Tokens in each batch. Four such batches at each of five seeds are enough for every measure to settle."""
-    checkpoint: str = "best"
+    checkpoint: str = BEST
     """The checkpoint of a run: `best`, `latest`, `average` or `step-…`."""
     depths: bool = True
     """Whether models of other depths are built for the measures that compare depths, which take most of the time."""

@@ -29,6 +29,7 @@ from lamina.generate.int8 import quantise
 from lamina.generate.options import GenerateOptions
 from lamina.generate.scoring import Scored
 from lamina.model.transformer import Transformer
+from lamina.run_folder.checkpoints import BEST
 from lamina.run_folder.folder import RunFolder, Status
 from lamina.runs.changes import former_config, record_start, refuse_changes
 from lamina.runs.diagnose import Extent, diagnose_run
@@ -128,7 +129,7 @@ class Run:
         """Go on with a run that was started before, with the config that is in its folder."""
         return Run(self.path).train(quiet=quiet, callbacks=callbacks)
 
-    def load(self, checkpoint: str = "best", *, generation: Mapping[str, Any] | None = None) -> Self:
+    def load(self, checkpoint: str = BEST, *, generation: Mapping[str, Any] | None = None) -> Self:
         """Load the weights of a checkpoint, on a GPU where there is one; returns the run itself.
 
         checkpoint: `best`, `latest`, `average` or `step-…`.

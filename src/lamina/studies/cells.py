@@ -15,6 +15,7 @@ from typing import Any
 from lamina import residual
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
+from lamina.run_folder.checkpoints import LATEST
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.diagnose import Extent
 from lamina.runs.run import Run
@@ -24,7 +25,7 @@ from lamina.training.config import RunConfig
 Depth = int | tuple[int, int]
 """Layers of each stack, or of encoder and decoder."""
 
-EXTENT = Extent(seeds=2, batches=4, checkpoint="latest", depths=False)
+EXTENT = Extent(seeds=2, batches=4, checkpoint=LATEST, depths=False)
 """How much is measured of each cell."""
 
 
