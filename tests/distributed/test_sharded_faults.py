@@ -50,7 +50,7 @@ def test_a_flipped_bit_in_any_shard_is_noticed_and_the_one_before_is_used(root: 
         whole_file = shard.read_bytes()
         for damaged in (flipped(whole_file, len(whole_file) // 2), flipped(whole_file, 3), whole_file[:-1], None):
             shard.unlink() if damaged is None else shard.write_bytes(damaged)
-            with pytest.warns(UserWarning, match=f"{shard.name}.*Going back"):
+            with pytest.warns(UserWarning, match=f"{shard.name}.*The checkpoint before it is used"):
                 assert checkpoint.find_latest(checkpoints) == before
             shard.write_bytes(whole_file)
         added = shard.with_name("shard-00003-model-00001-of-00001.safetensors")

@@ -291,7 +291,7 @@ def test_damage_to_any_file_is_noticed_and_the_one_before_is_used(folder: Path, 
             load(folder / "step-00000002")
         assert str(caught.value).startswith(str(path)), what
         if count % 50 == 0:
-            with pytest.warns(UserWarning, match=f"{name}.*Going back") as warned:
+            with pytest.warns(UserWarning, match=f"{name}.*The checkpoint before it is used") as warned:
                 latest = find_latest(folder)
             assert len(warned) == 1
             assert latest is not None
@@ -319,7 +319,7 @@ def test_weights_can_be_read_when_only_the_optimiser_is_damaged(folder: Path) ->
 def test_when_all_are_damaged_nothing_is_loaded(folder: Path) -> None:
     for path in list_checkpoints(folder):
         (path / "model.safetensors").unlink()
-    with pytest.warns(UserWarning, match="Going back"), pytest.raises(DamagedCheckpoint, match="all 3 checkpoints"):
+    with pytest.warns(UserWarning, match="The checkpoint before it is used"), pytest.raises(DamagedCheckpoint, match="all 3 checkpoints"):
         find_latest(folder)
 
 
