@@ -87,7 +87,7 @@ class Registry(Generic[Member]):
             member = entry.load()
             if not issubclass(member, self.base):
                 raise TypeError(f"not a subclass of {self.base.__module__}.{self.base.__qualname__}")
-        except Exception as error:  # code of another package: whatever it raises, Lamina must go on
+        except Exception as error:  # another package's code may raise anything, and Lamina must still work
             warnings.warn(f"{where} cannot be used, left out: {error}", stacklevel=2)
             return
         setattr(member, self.attribute, entry.name)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer
-from lamina.data.vocabulary import Kind
+from lamina.data.vocabulary import TokenizerKind
 from lamina.errors import UserError
 from support.small_tokenizers import CORPUS, train
 
@@ -54,7 +54,7 @@ def test_any_string_comes_back_exactly(text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "word"])
-def test_special_tokens_spelled_in_text_are_text(kind: Kind) -> None:
+def test_special_tokens_spelled_in_text_are_text(kind: TokenizerKind) -> None:
     tokenizer = train(kind, languages=("de",))
     spelled = "<eos> <pad> <2de>"
     tokens = tokenizer.encode(spelled)
@@ -110,7 +110,7 @@ def test_empty_input() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "word"])
-def test_saved_and_loaded_it_is_the_same(tmp_path: Path, kind: Kind) -> None:
+def test_saved_and_loaded_it_is_the_same(tmp_path: Path, kind: TokenizerKind) -> None:
     tokenizer = train(kind, lower_case=True, languages=("de",))
     path = tmp_path / "tokenizer.json"
     tokenizer.save(path)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.data.tokenizer import Tokenizer
-from lamina.data.vocabulary import Kind, VocabularyOptions, sample_evenly
+from lamina.data.vocabulary import TokenizerKind, VocabularyOptions, sample_evenly
 from lamina.errors import UserError
 from support.small_tokenizers import CORPUS, train
 
@@ -28,7 +28,7 @@ def test_sizes_are_exact_and_too_small_ones_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "word"])
-def test_training_is_repeatable_on_any_number_of_threads(kind: Kind) -> None:
+def test_training_is_repeatable_on_any_number_of_threads(kind: TokenizerKind) -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from support.small_tokenizers import train\n"

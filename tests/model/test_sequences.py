@@ -63,7 +63,7 @@ def test_as_many_first_sequences_as_fit(lengths: list[int], budget: int) -> None
         (torch.ones(3, dtype=torch.long), [2, 2], "add up to 4 tokens, but there are 3"),
         (torch.ones(3, dtype=torch.long), [3, 0], "sequence 1 is empty; drop"),
         (torch.tensor([[1, 2], [0, 0]]), None, "sequence 1 is empty"),
-        (torch.tensor([[0, 2], [3, 0]]), None, "padding must stand at the end"),
+        (torch.tensor([[0, 2], [3, 0]]), None, "padding must be at the end"),
         (torch.ones(2, 2, dtype=torch.long), [2, 3], "do not fit"),
         (torch.ones(2, 2, dtype=torch.long), [2], "do not fit"),
         (torch.ones(1, 2, 2, dtype=torch.long), None, "1 .packed. or 2 .padded. dimensions, not 3"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lamina.data.tokenizer import Tokenizer
-from lamina.data.vocabulary import Kind, VocabularyOptions
+from lamina.data.vocabulary import TokenizerKind, VocabularyOptions
 
 CORPUS = [
     "Der Hund läuft schnell über die Brücke .",
@@ -13,5 +13,7 @@ CORPUS = [
 ] * 30
 
 
-def train(kind: Kind = "bpe", size: int = 800, lower_case: bool = False, languages: tuple[str, ...] = ()) -> Tokenizer:
+def train(
+    kind: TokenizerKind = "bpe", size: int = 800, lower_case: bool = False, languages: tuple[str, ...] = ()
+) -> Tokenizer:
     return Tokenizer.train(CORPUS, VocabularyOptions(kind=kind, size=size, lower_case=lower_case), languages)

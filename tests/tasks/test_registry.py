@@ -27,7 +27,7 @@ def reversed_words(split: str, count: int, language: str | None) -> Iterator[tup
         yield " ".join(words), " ".join(reversed(words))
 
 
-synthetic.KINDS["reversed-words"] = synthetic.Kind(("source", "target"), reversed_words)
+synthetic.KINDS["reversed-words"] = synthetic.SyntheticKind(("source", "target"), reversed_words)
 
 
 class Reversal(SequenceToSequence):

@@ -18,7 +18,7 @@ OVER_LONG = "over-long"
 
 _BATCH_EXAMPLES, _BATCH_CHARACTERS = 4096, 1 << 20
 
-Sequences = dict[str, tuple[np.ndarray, np.ndarray]]
+EncodedFields = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Encoder:
         sizes = {name: len(self.tokenizers[name]) if name in self.tokenizers else 0 for name in fields}
         return {name: np.dtype(np.uint16 if size <= 1 << 16 else np.int32) for name, size in sizes.items()}
 
-    def encode(self, batch: list[Example]) -> Sequences:
+    def encode(self, batch: list[Example]) -> EncodedFields:
         """The concatenated tokens and the lengths of every field; a label is a sequence of length one."""
-        sequences: Sequences = {}
+        sequences: EncodedFields = {}
         for name in batch[0].fields:
             values: list[Any] = [example.fields[name] for example in batch]
             if name in self.tokenizers:
@@ -67,7 +67,7 @@ class SplitBuilder:
             self.writer.fields[name].words += sum(len(text.split()) for text in texts)
             self.writer.fields[name].characters += sum(map(len, texts))
 
-    def _choose(self, batch: list[Example], sequences: Sequences, encoder: Encoder) -> np.ndarray:
+    def _choose(self, batch: list[Example], sequences: EncodedFields, encoder: Encoder) -> np.ndarray:
         """The indices of the examples to keep; dropped ones are noted."""
         lengths = np.stack([lengths for _, lengths in sequences.values()])
         empty = np.zeros(len(batch), bool) if encoder.keep_empty else (lengths == 0).any(axis=0)

@@ -1,8 +1,8 @@
 """Examples, which batches are made from: the protocol, and views on other examples.
 
 `Examples` have numbers and fields that hold sequences of token ids. `Blocks` cut documents into blocks for language
-models; `JoinedExamples` number the examples of several sets through, and `TemperatureSampling` says how often each set
-is sampled.
+models; `JoinedExamples` number the examples of several sets consecutively, and `TemperatureSampling` determines how
+often each set is sampled.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from lamina.files.hashes import hash_file
 
 
 def find_source(chosen: str | Source) -> Source:
-    """The data set of that name in the catalogue; one that is described elsewhere is returned as it is."""
+    """The data set of that name in the catalogue; a `Source` is returned unchanged."""
     if isinstance(chosen, Source):
         return chosen
     if chosen not in SOURCES:

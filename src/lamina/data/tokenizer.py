@@ -23,7 +23,7 @@ from typing import cast
 
 import numpy as np
 
-from lamina.data.vocabulary import Kind, VocabularyOptions, build_pipeline, learn
+from lamina.data.vocabulary import TokenizerKind, VocabularyOptions, build_pipeline, learn
 from lamina.errors import UserError, unknown
 from lamina.files.atomic import write_file
 from lamina.options import Options
@@ -39,13 +39,13 @@ class Tokenizer:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: TokenizerKind,
         vocabulary: Sequence[str],
         merges: Sequence[tuple[str, str]] = (),
         lower_case: bool = False,
         languages: Sequence[str] = (),
     ) -> None:
-        self.kind: Kind = kind
+        self.kind: TokenizerKind = kind
         self.lower_case = lower_case
         self.languages = tuple(languages)
         self._vocabulary = tuple(vocabulary)
@@ -154,7 +154,7 @@ class Tokenizer:
 
 def _read_content(
     content: dict[str, object], path: str | Path
-) -> tuple[Kind, list[str], list[tuple[str, str]], bool, list[str]]:
+) -> tuple[TokenizerKind, list[str], list[tuple[str, str]], bool, list[str]]:
     stored = _Stored.read({key: content[key] for key in content if key not in ("format", "version")}, str(path))
     if len(set(stored.vocabulary)) != len(stored.vocabulary) or not stored.vocabulary:
         raise UserError(f"{path}: the vocabulary is empty or has a token twice; the file is damaged.")
@@ -165,7 +165,7 @@ def _read_content(
 
 
 class _Stored(Options):
-    kind: Kind
+    kind: TokenizerKind
     lower_case: bool
     languages: tuple[str, ...]
     vocabulary: tuple[str, ...]

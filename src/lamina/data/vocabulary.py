@@ -17,7 +17,7 @@ from lamina.options import Options
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-Kind = Literal["bpe", "wordpiece", "word"]
+TokenizerKind = Literal["bpe", "wordpiece", "word"]
 Merges = list[tuple[str, str]]
 Texts = tuple[str, ...]  # those of one example
 
@@ -32,7 +32,7 @@ _EVERY_WORD = 2**31 - 1
 class VocabularyOptions(Options):
     """The vocabulary to learn."""
 
-    kind: Kind = "bpe"
+    kind: TokenizerKind = "bpe"
     """The kind of tokenizer: bpe (byte-level, exact round trip), wordpiece (BERT) or word (WikiText)."""
     size: int = Field(10_000, ge=0)
     """The size of the vocabulary, special tokens and language tags included. For `word`, 0 keeps every word."""
@@ -86,7 +86,7 @@ def _train(texts: Iterable[str], options: VocabularyOptions, room: int) -> dict[
 
 
 def build_pipeline(
-    kind: Kind, lower_case: bool, vocabulary: Sequence[str], merges: Sequence[tuple[str, str]]
+    kind: TokenizerKind, lower_case: bool, vocabulary: Sequence[str], merges: Sequence[tuple[str, str]]
 ) -> Tokenizer:
     """The pipeline that applies a vocabulary; the id of a token is its position."""
     from tokenizers import models
@@ -102,7 +102,7 @@ def build_pipeline(
     return pipeline
 
 
-def _without_model(kind: Kind, lower_case: bool) -> Tokenizer:
+def _without_model(kind: TokenizerKind, lower_case: bool) -> Tokenizer:
     """A pipeline with normalisation, splitting and decoding, and an empty model."""
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 

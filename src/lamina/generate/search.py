@@ -114,12 +114,12 @@ def stream(
     An empty source has no hypotheses.
     """
     if prefixes is None:
-        queue = (Sentence.of(model, source, (), options, bos) for source in sources)
+        queue = (GenerationInput.of(model, source, (), options, bos) for source in sources)
     else:
         pairs = zip(sources, prefixes, strict=True)
-        queue = (Sentence.of(model, source, prefix, options, bos) for source, prefix in pairs)
+        queue = (GenerationInput.of(model, source, prefix, options, bos) for source, prefix in pairs)
 
-    def work(numbers: list[int], batch: list[Sentence]) -> Iterator[tuple[int, list[Hypothesis]]]:
+    def work(numbers: list[int], batch: list[GenerationInput]) -> Iterator[tuple[int, list[Hypothesis]]]:
         full = [place for place, each in enumerate(batch) if each.limit]
         yield from ((place, []) for place, each in enumerate(batch) if not each.limit)
         if full:
@@ -129,7 +129,7 @@ def stream(
     return in_batches(queue, work, lambda each: each.size(options.width), options.max_tokens, window)
 
 
-class Sentence(NamedTuple):
+class GenerationInput(NamedTuple):
     """A sentence to generate an output for."""
 
     source: Tokens
@@ -140,7 +140,7 @@ class Sentence(NamedTuple):
     """The largest number of tokens of the output; 0 for an empty source."""
 
     @classmethod
-    def of(cls, model: Model, source: Tokens, prefix: Tokens, options: GenerateOptions, bos: int) -> Sentence:
+    def of(cls, model: Model, source: Tokens, prefix: Tokens, options: GenerateOptions, bos: int) -> GenerationInput:
         if not len(source):
             return cls((), (), 0)
         start = [bos, *prefix] if isinstance(model, EncoderDecoder) else [bos, *source, *prefix]
@@ -159,7 +159,7 @@ class Sentence(NamedTuple):
 
 @torch.inference_mode()
 def _search(
-    model: Model, numbers: list[int], batch: list[Sentence], options: GenerateOptions, eos: int
+    model: Model, numbers: list[int], batch: list[GenerationInput], options: GenerateOptions, eos: int
 ) -> list[tuple[int, list[Hypothesis]]]:
     limits = np.array([each.limit for each in batch])
     room = options.width * (int(limits.max()) + 1)

@@ -103,7 +103,7 @@ class EncoderDecoder(Transformer):
         target_lengths: Lengths | None = None,
     ) -> None:
         """Run the calibration of schemes that have one, on at most 8,192 source and 8,192 target tokens of a batch."""
-        if not self.wants_calibration:
+        if not self.needs_calibration:
             return
         padding = self.options.padding_index
         batch = pack(source, source_lengths, padding), pack(target, target_lengths, padding)
@@ -207,7 +207,7 @@ class SingleStack(Transformer):
 
     def calibrate(self, tokens: Tensor, *, lengths: Lengths | None = None, segments: Tensor | None = None) -> None:
         """Run the calibration of a scheme that has one, on at most 8,192 tokens of a batch."""
-        if not self.wants_calibration:
+        if not self.needs_calibration:
             return
         ids, sequences = pack(tokens, lengths, self.options.padding_index)
         if segments is None:

@@ -105,5 +105,5 @@ def trailing_lengths(ids: Tensor, padding_index: int) -> Lengths:
     is_token = ids != padding_index
     lengths = is_token.sum(1)
     if not torch.equal(is_token, torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]):
-        raise UserError("padding must stand at the end of a sequence; otherwise pass packed ids with their lengths")
+        raise UserError("padding must be at the end of a sequence; otherwise pass packed ids with their lengths")
     return lengths

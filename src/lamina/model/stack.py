@@ -170,7 +170,7 @@ class Stack(nn.Module):
         `mask` is True at real positions; sub-layers whose forward has this argument get it too. The pass runs in
         training mode and full precision, and restores the model's mode and the random state. Calibrate before sharding.
         """
-        if not self.residual.wants_calibration:
+        if not self.residual.needs_calibration:
             return None
         if mask is not None:
             if mask.dtype != torch.bool or mask.shape != x.shape[:-1]:

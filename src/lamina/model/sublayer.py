@@ -1,4 +1,4 @@
-"""What a stack knows about a sub-layer: its kind, the keywords of its `forward`, and its weight matrices by role.
+"""Sub-layers: their kind, the keywords of their `forward`, and their weight matrices by role.
 
 Lamina's own sub-layers derive from `Sublayer` and declare their matrices; the matrices of other modules are named by
 pattern.

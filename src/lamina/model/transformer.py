@@ -120,8 +120,8 @@ class Transformer(nn.Module):
             yield [sequences.first_of(ids, count) for ids, sequences in batch]
 
     @property
-    def wants_calibration(self) -> bool:
-        return any(stack.residual.wants_calibration for stack in self.stacks())
+    def needs_calibration(self) -> bool:
+        return any(stack.residual.needs_calibration for stack in self.stacks())
 
     def _new_table(self, vocab_size: int) -> nn.Module:
         options = self.options

@@ -86,7 +86,7 @@ class Admin(SingleStream):
             self._set_omegas(entries, [self._initial] * len(entries))
 
     @property
-    def wants_calibration(self) -> bool:
+    def needs_calibration(self) -> bool:
         return self.options.omega != "closed-form"
 
     @contextmanager

@@ -35,7 +35,7 @@ class B2T(Residual[tuple[Tensor, Tensor]]):
     options: Options
 
     def site(self, place: Place) -> Site[tuple[Tensor, Tensor]]:
-        return LastSite(self.new_norm()) if place.last else InnerSite(self.new_norm())
+        return B2TLastSite(self.new_norm()) if place.last else B2TSite(self.new_norm())
 
     def open(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return x, x
@@ -50,7 +50,7 @@ class B2T(Residual[tuple[Tensor, Tensor]]):
                     matrix.weight.mul_(self.shape.num_layers**-0.5)
 
 
-class InnerSite(Site[tuple[Tensor, Tensor]]):
+class B2TSite(Site[tuple[Tensor, Tensor]]):
     def __init__(self, norm: nn.Module) -> None:
         super().__init__()
         self.norm = norm
@@ -63,7 +63,7 @@ class InnerSite(Site[tuple[Tensor, Tensor]]):
         return self.norm(x + branch), layer_input
 
 
-class LastSite(InnerSite):
+class B2TLastSite(B2TSite):
     def write(self, state: tuple[Tensor, Tensor], branch: Tensor) -> tuple[Tensor, Tensor]:
         x, layer_input = state
         x = self.norm(layer_input + x + branch)

@@ -34,7 +34,7 @@ class B2TNoNorm(Residual[tuple[Tensor, Tensor]]):
 
     def site(self, place: Place) -> Site[tuple[Tensor, Tensor]]:
         depth = self.shape.num_layers
-        return LastSite(min(depth / 12, depth**-0.15), self.shape.model_dim**-0.2) if place.last else InnerSite()
+        return NoNormLastSite(min(depth / 12, depth**-0.15), self.shape.model_dim**-0.2) if place.last else NoNormSite()
 
     def open(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return x, x
@@ -43,7 +43,7 @@ class B2TNoNorm(Residual[tuple[Tensor, Tensor]]):
         return self.final_norm(state[0])
 
 
-class InnerSite(Site[tuple[Tensor, Tensor]]):
+class NoNormSite(Site[tuple[Tensor, Tensor]]):
     def read(self, state: tuple[Tensor, Tensor]) -> Tensor:
         return state[0]
 
@@ -52,7 +52,7 @@ class InnerSite(Site[tuple[Tensor, Tensor]]):
         return x + branch, layer_input
 
 
-class LastSite(InnerSite):
+class NoNormLastSite(NoNormSite):
     def __init__(self, alpha: float, beta: float) -> None:
         super().__init__()
         self.alpha, self.beta = alpha, beta

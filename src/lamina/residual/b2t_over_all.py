@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lamina.residual.b2t import B2T, InnerSite
+from lamina.residual.b2t import B2T, B2TSite
 from lamina.residual.base import Place, Site
 from lamina.residual.reference import Layers, Parameters
 
@@ -23,10 +23,10 @@ class B2TOverAll(B2T):
     placement = "both"
 
     def site(self, place: Place) -> Site[tuple[Tensor, Tensor]]:
-        return OverAllSite(self.new_norm()) if place.last else InnerSite(self.new_norm())
+        return OverAllSite(self.new_norm()) if place.last else B2TSite(self.new_norm())
 
 
-class OverAllSite(InnerSite):
+class OverAllSite(B2TSite):
     def write(self, state: tuple[Tensor, Tensor], branch: Tensor) -> tuple[Tensor, Tensor]:
         x, layer_input = state
         x = layer_input + self.norm(x + branch)

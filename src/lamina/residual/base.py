@@ -181,7 +181,7 @@ class Residual(nn.Module, Generic[State]):
         """Change the base initialisation. Called once, without gradient."""
 
     @property
-    def wants_calibration(self) -> bool:
+    def needs_calibration(self) -> bool:
         """Whether the scheme needs a batch before training."""
         return False
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from lamina.residual.base import Place, Residual, SchemeOptions, Shape, Site
-from lamina.residual.dlcl import InnerSite, combine
+from lamina.residual.dlcl import DLCLSite, combine
 from lamina.residual.norm import NormOptions
 from lamina.residual.reference import Layers, Parameters
 
@@ -32,7 +32,11 @@ class DenseFormer(Residual[tuple[Tensor, ...]]):
         self.final_norm = self.new_norm()
 
     def site(self, place: Place) -> Site[tuple[Tensor, ...]]:
-        return LastSite(self.new_norm(), num_outputs=place.layer + 2) if place.last else InnerSite(self.new_norm())
+        return (
+            DenseFormerLastSite(self.new_norm(), num_outputs=place.layer + 2)
+            if place.last
+            else DLCLSite(self.new_norm())
+        )
 
     def open(self, x: Tensor) -> tuple[Tensor, ...]:
         return x, x
@@ -41,7 +45,7 @@ class DenseFormer(Residual[tuple[Tensor, ...]]):
         return self.final_norm(state[0])
 
 
-class LastSite(InnerSite):
+class DenseFormerLastSite(DLCLSite):
     def __init__(self, norm: nn.Module, num_outputs: int) -> None:
         super().__init__(norm)
         self.weights = nn.Parameter(torch.eye(num_outputs)[-1].clone())

@@ -34,8 +34,8 @@ class DLCL(Residual[tuple[Tensor, ...]]):
 
     def site(self, place: Place) -> Site[tuple[Tensor, ...]]:
         if place.last:
-            return LastSite(self.new_norm(), self.new_norm(), num_outputs=place.layer + 2)
-        return InnerSite(self.new_norm())
+            return DLCLLastSite(self.new_norm(), self.new_norm(), num_outputs=place.layer + 2)
+        return DLCLSite(self.new_norm())
 
     def open(self, x: Tensor) -> tuple[Tensor, ...]:
         return combine(self.weights, (x,)), x
@@ -44,7 +44,7 @@ class DLCL(Residual[tuple[Tensor, ...]]):
         return self.final_norm(state[0])
 
 
-class InnerSite(Site[tuple[Tensor, ...]]):
+class DLCLSite(Site[tuple[Tensor, ...]]):
     def __init__(self, norm: nn.Module) -> None:
         super().__init__()
         self.norm = norm
@@ -57,7 +57,7 @@ class InnerSite(Site[tuple[Tensor, ...]]):
         return x + branch, *outputs
 
 
-class LastSite(InnerSite):
+class DLCLLastSite(DLCLSite):
     def __init__(self, norm: nn.Module, output_norm: nn.Module, num_outputs: int) -> None:
         super().__init__(norm)
         self.output_norm = output_norm

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Labels = NDArray[np.int64]
+LabelArray = NDArray[np.int64]
 Bleu = Literal["bleu", "bleu-tok"]
 """`bleu` tokenises plain text by 13a and keeps case. `bleu-tok` adds no tokenisation, for text that is tokenised
 already, as in the papers' IWSLT results."""
@@ -25,12 +25,12 @@ def perplexity(total_nll: float, count: int) -> float:
     return math.exp(min(700.0, total_nll / count)) if count else math.inf
 
 
-def accuracy(predicted: Labels, correct: Labels) -> float:
+def accuracy(predicted: LabelArray, correct: LabelArray) -> float:
     """The share of correct labels, in percent."""
     return 100 * float((predicted == correct).mean()) if len(correct) else 0.0
 
 
-def f1(predicted: Labels, correct: Labels, positive: int = 1) -> float:
+def f1(predicted: LabelArray, correct: LabelArray, positive: int = 1) -> float:
     """The harmonic mean of precision and recall of one label, in percent; 0 where it never occurs."""
     hits = int(((predicted == positive) & (correct == positive)).sum())
     guessed, present = int((predicted == positive).sum()), int((correct == positive).sum())
@@ -47,30 +47,30 @@ def rouge(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, flo
 
 
 @dataclass(frozen=True)
-class Score:
+class SacreBleuScore:
     """A score of sacreBLEU, in percent, and the signature that says how it was computed."""
 
     value: float
     signature: str
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str], kind: Bleu = "bleu") -> Score:
+def bleu(hypotheses: Sequence[str], references: Sequence[str], kind: Bleu = "bleu") -> SacreBleuScore:
     """Corpus BLEU."""
     from sacrebleu.metrics.bleu import BLEU
 
     # force: sacreBLEU warns when text looks tokenised, which is what bleu-tok is for.
     metric = BLEU(tokenize="13a" if kind == "bleu" else "none", force=kind == "bleu-tok")
     score = metric.corpus_score(list(hypotheses), [list(references)])
-    return Score(score.score, str(metric.get_signature()))
+    return SacreBleuScore(score.score, str(metric.get_signature()))
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> SacreBleuScore:
     """Corpus chrF2."""
     from sacrebleu.metrics.chrf import CHRF
 
     metric = CHRF()
     score = metric.corpus_score(list(hypotheses), [list(references)])
-    return Score(score.score, str(metric.get_signature()))
+    return SacreBleuScore(score.score, str(metric.get_signature()))
 
 
 def signatures(kind: Bleu) -> dict[str, str]:

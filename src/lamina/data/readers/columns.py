@@ -13,7 +13,7 @@ LABEL = "label"
 
 
 @dataclass(frozen=True)
-class Labels:
+class LabelSet:
     """The label set; a label's id is its position in it."""
 
     names: tuple[str, ...]
@@ -31,7 +31,7 @@ class Labels:
 
 
 def make_example(
-    values: Mapping[str, object], labels: Labels, file: str, line: int, notes: Notes, names: Mapping[str, object]
+    values: Mapping[str, object], labels: LabelSet, file: str, line: int, notes: Notes, names: Mapping[str, object]
 ) -> Example | None:
     """The example of a record with checked values; None, with a note, if one of its texts is blank."""
     where = f"{file}, line {line}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lamina.data.readers.base import Example, Notes, Reader, Request
-from lamina.data.readers.columns import LABEL, Labels
+from lamina.data.readers.columns import LABEL, LabelSet
 from lamina.data.readers.tsv import TsvFiles
 from lamina.errors import UserError
 from lamina.files.text_lines import read_lines
@@ -22,11 +22,11 @@ class GlueFiles(Reader):
 
     format = "glue"
     files: tuple[str, ...]
-    labels: Labels
+    labels: LabelSet
 
     @classmethod
     def open(cls, request: Request) -> GlueFiles:
-        return cls(request.sources, Labels(request.labels))
+        return cls(request.sources, LabelSet(request.labels))
 
     def check(self) -> None:
         for file in self.files:
@@ -47,7 +47,7 @@ class GlueFiles(Reader):
         if label is not None:
             columns[LABEL] = label
         own = _LABEL_SETS[label] if label is not None else ()
-        return TsvFiles((file,), columns, Labels(self.labels.names or own))
+        return TsvFiles((file,), columns, LabelSet(self.labels.names or own))
 
 
 def _pick(header: list[str], names: tuple[str, ...], file: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from lamina.data.readers.base import Example, Notes, Reader, Request
-from lamina.data.readers.columns import Labels, keys_of, make_example
+from lamina.data.readers.columns import LabelSet, keys_of, make_example
 from lamina.data.readers.jsonl import look_up
 from lamina.errors import UserError
 
@@ -38,13 +38,13 @@ class HubSets(Reader):
     reads_files = False
     sets: tuple[HubSet, ...]
     columns: Mapping[str, str]
-    labels: Labels
+    labels: LabelSet
     files: tuple[str, ...] = field(default=(), init=False)
 
     @classmethod
     def open(cls, request: Request) -> HubSets:
         sets = tuple(_parse(name, _HUB_SPLITS[request.split]) for name in request.sources)
-        return cls(sets, keys_of(cls.format, request.columns), Labels(request.labels))
+        return cls(sets, keys_of(cls.format, request.columns), LabelSet(request.labels))
 
     def check(self) -> None:
         _import_extra("datasets")

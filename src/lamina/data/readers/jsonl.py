@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lamina.data.readers.base import EMPTY, Example, Notes, Reader, Request, is_blank
-from lamina.data.readers.columns import Labels, keys_of, make_example, missing_column
+from lamina.data.readers.columns import LabelSet, keys_of, make_example, missing_column
 from lamina.errors import UserError
 from lamina.files.text_lines import read_lines
 
@@ -19,11 +19,11 @@ class JsonlFiles(Reader):
     format = "jsonl"
     files: tuple[str, ...]
     columns: Mapping[str, str]
-    labels: Labels
+    labels: LabelSet
 
     @classmethod
     def open(cls, request: Request) -> JsonlFiles:
-        return cls(request.sources, keys_of(cls.format, request.columns), Labels(request.labels))
+        return cls(request.sources, keys_of(cls.format, request.columns), LabelSet(request.labels))
 
     def read(self, notes: Notes) -> Iterator[Example]:
         for file in self.files:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lamina.data.readers.base import EMPTY, Example, Notes, Reader, Request, is_blank
-from lamina.data.readers.columns import Labels, make_example, missing_column
+from lamina.data.readers.columns import LabelSet, make_example, missing_column
 from lamina.errors import UserError
 from lamina.files.text_lines import read_lines
 
@@ -22,11 +22,11 @@ class TsvFiles(Reader):
     format = "tsv"
     files: tuple[str, ...]
     columns: Mapping[str, int | str]
-    labels: Labels
+    labels: LabelSet
 
     @classmethod
     def open(cls, request: Request) -> TsvFiles:
-        return cls(request.sources, request.columns or {"source": 1, "target": 2}, Labels(request.labels))
+        return cls(request.sources, request.columns or {"source": 1, "target": 2}, LabelSet(request.labels))
 
     def check(self) -> None:
         kinds = {type(column) for column in self.columns.values()}

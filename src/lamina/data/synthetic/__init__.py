@@ -19,7 +19,7 @@ __all__ = [
     "KINDS",
     "LANGUAGES",
     "SPLITS",
-    "Kind",
+    "SyntheticKind",
     "entailment_pairs",
     "headline_pairs",
     "paraphrase_pairs",
@@ -30,7 +30,7 @@ __all__ = [
 Values = tuple[str | int, ...]
 
 
-class Kind(NamedTuple):
+class SyntheticKind(NamedTuple):
     """One kind of generated examples."""
 
     fields: tuple[str, ...]
@@ -58,11 +58,11 @@ def _texts(*arguments: Any, **options: Any) -> Iterator[Values]:
 
 
 KINDS = {
-    "translation": Kind(("source", "target"), _translations(short=False)),
-    "short-translation": Kind(("source", "target"), _translations(short=True)),
-    "headlines": Kind(("source", "target"), _in_language(headline_pairs)),
-    "text": Kind(("text",), _in_language(_texts)),
-    "paraphrases": Kind(("first", "second", "label"), _in_language(paraphrase_pairs)),
-    "entailments": Kind(("first", "second", "label"), _in_language(entailment_pairs)),
+    "translation": SyntheticKind(("source", "target"), _translations(short=False)),
+    "short-translation": SyntheticKind(("source", "target"), _translations(short=True)),
+    "headlines": SyntheticKind(("source", "target"), _in_language(headline_pairs)),
+    "text": SyntheticKind(("text",), _in_language(_texts)),
+    "paraphrases": SyntheticKind(("first", "second", "label"), _in_language(paraphrase_pairs)),
+    "entailments": SyntheticKind(("first", "second", "label"), _in_language(entailment_pairs)),
 }
 """The kinds by name. The file of a task that needs another kind of examples adds it here."""

@@ -22,7 +22,7 @@ CASES, NUMBERS, TENSES, DETERMINERS = 3, 2, 3, 4
 INFINITIVE = TENSES * CLASSES
 
 
-class Vocabulary:
+class LanguageVocabulary:
     """Tables of forms. The indices are sums over the constants of `meaning`:
 
     nouns `6 determiner + 3 number + case`; adjectives and auxiliaries `class`; verbs `4 tense + class`, then the
@@ -149,6 +149,6 @@ class Vocabulary:
 
 
 @cache
-def vocabulary(name: str) -> Vocabulary:
+def vocabulary(name: str) -> LanguageVocabulary:
     """The vocabulary of the language of that name."""
-    return Vocabulary(language_named(name))
+    return LanguageVocabulary(language_named(name))
