@@ -319,7 +319,10 @@ def test_weights_can_be_read_when_only_the_optimiser_is_damaged(folder: Path) ->
 def test_when_all_are_damaged_nothing_is_loaded(folder: Path) -> None:
     for path in list_checkpoints(folder):
         (path / "model.safetensors").unlink()
-    with pytest.warns(UserWarning, match="The checkpoint before it is used"), pytest.raises(DamagedCheckpoint, match="all 3 checkpoints"):
+    with (
+        pytest.warns(UserWarning, match="The checkpoint before it is used"),
+        pytest.raises(DamagedCheckpoint, match="all 3 checkpoints"),
+    ):
         find_latest(folder)
 
 
