@@ -81,7 +81,7 @@ class Registry(Generic[Member]):
     def _add_from_package(self, entry: metadata.EntryPoint, found: dict[str, type[Member]]) -> None:
         where = f"{entry.dist.name if entry.dist else 'a package'}: {self.kind} {entry.name!r} ({entry.value})"
         if entry.name in found:
-            warnings.warn(f"{where} is left out: a {self.kind} of that name exists already", stacklevel=2)
+            warnings.warn(f"{where} is left out: the name is already in use", stacklevel=2)
             return
         try:
             member = entry.load()

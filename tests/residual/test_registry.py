@@ -112,6 +112,6 @@ def test_a_package_that_brings_a_broken_scheme_is_named_and_left_out(tmp_path: P
     assert listed.returncode == 0, listed.stderr
     assert "someones: residual scheme 'broken' (somebody:Broken) cannot be used" in listed.stderr
     assert "left out: half installed" in listed.stderr
-    assert "'post-ln' (somebody:Other) is left out: a residual scheme of that name exists already" in listed.stderr
+    assert "'post-ln' (somebody:Other) is left out: the name is already in use" in listed.stderr
     assert "not a subclass" in listed.stderr
     assert "post-ln" in listed.stdout
