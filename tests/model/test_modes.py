@@ -29,6 +29,15 @@ def test_evaluation_mode_is_without_dropout_and_restores_the_mode(training: bool
     assert all(each.training is training for each in model.modules())
 
 
+def test_evaluation_mode_restores_the_mode_of_every_module() -> None:
+    """As of a model in training whose embedding, or batch norm, is frozen."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).train()
+    model[1].eval()
+    with evaluation_mode(model):
+        assert not any(each.training for each in model.modules())
+    assert [each.training for each in (model, *model)] == [True, True, False]
+
+
 def test_profiling_runs_in_training_mode_without_gradient_and_leaves_no_trace() -> None:
     model, x = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)), torch.randn(3, 4)
     model[1].eval()

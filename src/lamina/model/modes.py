@@ -15,13 +15,14 @@ from lamina.residual.norm import without_autocast
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Put the model into evaluation mode, without dropout, and back into its mode afterwards."""
-    was_training = model.training
+    """Put the model into evaluation mode, without dropout, and every module back into its own mode afterwards."""
+    modes = {each: each.training for each in model.modules()}
     model.eval()
     try:
         yield
     finally:
-        model.train(was_training)
+        for each, mode in modes.items():
+            each.training = mode
 
 
 @contextmanager
