@@ -14,7 +14,7 @@ demo: $(VENV)/.lamina
 	$(BIN)/lamina demo
 
 test: $(VENV)/.dev
-	$(PYTEST) -n 2 -m "not slow and not distributed and not faults and not peers and not browser and not documented and not nightly"
+	OMP_NUM_THREADS=1 $(PYTEST) -n 2 -m "not slow and not distributed and not faults and not peers and not browser and not documented and not nightly"
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check src tests benchmarks

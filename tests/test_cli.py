@@ -15,8 +15,8 @@ from lamina.report.comparison_report import ComparisonReport
 from support.trained_runs import trained_run
 
 
-def lamina(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "lamina.cli", *words], capture_output=True, text=True, cwd=cwd)
+def lamina(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "lamina.cli", *arguments], capture_output=True, text=True, cwd=cwd)
 
 
 def test_help_is_quick_because_it_does_not_import_torch() -> None:
@@ -43,15 +43,15 @@ def test_schemes_lists_all_and_shows_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["schemes", "residul"], "did you mean 'resi-dual'"),
         (["scheme"], "No such command 'scheme'"),
         (["schemes", "--colour"], "No such option"),
     ],
 )
-def test_mistakes_are_one_sentence_and_no_traceback(words: list[str], message: str) -> None:
-    failed = lamina(*words)
+def test_mistakes_are_one_sentence_and_no_traceback(arguments: list[str], message: str) -> None:
+    failed = lamina(*arguments)
     assert failed.returncode == 2
     assert message in failed.stderr
     assert "Traceback" not in failed.stderr
@@ -70,17 +70,17 @@ def test_prepare_lists_shows_and_prepares(tmp_path: Path) -> None:
     assert "embedded-translation" in listed
     assert "wikitext-103" in listed
     assert "CC BY-SA" in lamina("prepare", "wikitext-103", "--show").stdout
-    words = ["prepare", "embedded-translation", "train=['translation:60']", "valid=['translation:9']"]
-    words += ["test=['translation:9']", "tokenizer.size=400", "--output", "toy"]
-    made = lamina(*words, cwd=tmp_path)
+    arguments = ["prepare", "embedded-translation", "train=['translation:60']", "valid=['translation:9']"]
+    arguments += ["test=['translation:9']", "tokenizer.size=400", "--output", "toy"]
+    made = lamina(*arguments, cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     assert "60" in made.stdout
     assert (tmp_path / "toy" / "manifest.json").exists()
     assert made.stderr == "", "quiet where there is no terminal"
-    again = lamina(*words, "tokenizer.size=500", cwd=tmp_path)
+    again = lamina(*arguments, "tokenizer.size=500", cwd=tmp_path)
     assert again.returncode == 2
     assert "option tokenizer" in again.stderr
-    assert lamina(*words, "tokenizer.size=500", "--replace", cwd=tmp_path).returncode == 0
+    assert lamina(*arguments, "tokenizer.size=500", "--replace", cwd=tmp_path).returncode == 0
     assert "as it was made" in lamina("prepare", "toy", "--verify", cwd=tmp_path).stdout
     tokens = tmp_path / "toy" / "train" / "source.tokens.npy"
     tokens.write_bytes(tokens.read_bytes()[:-1] + b"\xff")
@@ -100,7 +100,7 @@ def test_prepare_from_a_file_lists_what_was_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["prepare", "embeded-text", "--output", "x"], "did you mean 'embedded-text'"),
         (["prepare", "embedded-text"], "say where the store goes"),
@@ -109,17 +109,17 @@ def test_prepare_from_a_file_lists_what_was_left_out(tmp_path: Path) -> None:
         (["prepare", "embedded-text", "tokenizer.siz=3", "--output", "x"], "did you mean 'size'"),
     ],
 )
-def test_prepare_mistakes(words: list[str], message: str, tmp_path: Path) -> None:
-    failed = lamina(*words, cwd=tmp_path)
+def test_prepare_mistakes(arguments: list[str], message: str, tmp_path: Path) -> None:
+    failed = lamina(*arguments, cwd=tmp_path)
     assert failed.returncode == 2
     assert message in failed.stderr
     assert "Traceback" not in failed.stderr
 
 
 def test_diagnose_two_configs_side_by_side(tmp_path: Path) -> None:
-    words = ["prepare", "embedded-translation", "train=['translation:60']", "valid=['translation:9']"]
-    words += ["test=['translation:9']", "tokenizer.size=400", "--output", "toy"]
-    assert lamina(*words, cwd=tmp_path).returncode == 0
+    arguments = ["prepare", "embedded-translation", "train=['translation:60']", "valid=['translation:9']"]
+    arguments += ["test=['translation:9']", "tokenizer.size=400", "--output", "toy"]
+    assert lamina(*arguments, cwd=tmp_path).returncode == 0
     sizes = 'num_layers = 2\nmodel_dim = 16\nfeed_forward_dim = 32\nnum_heads = 2\n[data]\nstore = "toy"\n'
     for name, scheme in (("<b>[red]one", "post-ln"), ("two", "pre-ln")):
         (tmp_path / f"{name}.toml").write_text(f'[model]\nresidual = "{scheme}"\n{sizes}')
@@ -141,15 +141,15 @@ def test_diagnose_two_configs_side_by_side(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["diagnose", "missing.toml"], "missing.toml: no such file"),
         (["diagnose", "missing.toml", "--output", "why.pdf"], "why.pdf: a report is written to a file that ends in"),
         (["diagnose", "."], "neither a run folder"),
     ],
 )
-def test_diagnose_mistakes(words: list[str], message: str, tmp_path: Path) -> None:
-    failed = lamina(*words, cwd=tmp_path)
+def test_diagnose_mistakes(arguments: list[str], message: str, tmp_path: Path) -> None:
+    failed = lamina(*arguments, cwd=tmp_path)
     assert failed.returncode == 2
     assert message in failed.stderr
     assert "Traceback" not in failed.stderr
@@ -196,7 +196,7 @@ def test_a_comparison_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["generate", "nowhere"], "nowhere: not a run folder"),
         (["evaluate", "nowhere", "--beam", "4"], "nowhere: not a run folder"),
@@ -204,8 +204,8 @@ def test_a_comparison_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytes
         (["generate", "nowhere", "--beam", "0"], "Invalid value for '--beam'"),
     ],
 )
-def test_generate_mistakes(words: list[str], message: str, tmp_path: Path) -> None:
-    failed = lamina(*words, cwd=tmp_path)
+def test_generate_mistakes(arguments: list[str], message: str, tmp_path: Path) -> None:
+    failed = lamina(*arguments, cwd=tmp_path)
     assert failed.returncode == 2
     assert message in failed.stderr
     assert "Traceback" not in failed.stderr

@@ -20,12 +20,12 @@ from lamina.training.checkpoint import storage as checkpoint
 from support.small_runs import config_for, weights
 
 
-def lamina(*words: str) -> Any:
-    return CliRunner().invoke(app, words)
+def lamina(*arguments: str) -> Any:
+    return CliRunner().invoke(app, arguments)
 
 
-def printed(*words: str) -> str:
-    found = lamina(*words)
+def printed(*arguments: str) -> str:
+    found = lamina(*arguments)
     assert found.exit_code == 0, found.output
     return found.stdout
 
@@ -126,7 +126,7 @@ def test_plan(config: Path) -> None:
 
 def test_train_says_how_a_run_ended_by_its_code(stores: Path, tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(to_toml(config_for("translation", stores)))
-    words = ["train", str(tmp_path / "small.toml"), "--folder", str(tmp_path / "run")]
-    failed = lamina(*words, "train.steps=1")
+    arguments = ["train", str(tmp_path / "small.toml"), "--folder", str(tmp_path / "run")]
+    failed = lamina(*arguments, "train.steps=1")
     assert failed.exit_code == 3
     assert "not below a unigram model's" in failed.stdout

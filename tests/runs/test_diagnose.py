@@ -61,8 +61,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from lamina.data.sources import chosen_options
 
     folder = tmp_path_factory.mktemp("diagnosis")
-    words = ["train=['translation:200']", "valid=['translation:20']", "test=['translation:20']", "tokenizer.size=400"]
-    prepare(chosen_options("embedded-translation", words, {"output": str(folder / "store")}))
+    arguments = [
+        "train=['translation:200']",
+        "valid=['translation:20']",
+        "test=['translation:20']",
+        "tokenizer.size=400",
+    ]
+    prepare(chosen_options("embedded-translation", arguments, {"output": str(folder / "store")}))
     text = f'task = "translation"\n[data]\nstore = "{folder / "store"}"\nmax_tokens = 400\n'
     text += '[model]\npreset = "iwslt"\nnum_layers = 2\nmodel_dim = 16\nfeed_forward_dim = 32\nnum_heads = 2\n'
     (folder / "own.toml").write_text(text + "[train]\nsteps = 4\nsamples = 0\n")
@@ -83,17 +88,17 @@ def test_a_config_has_its_own_thresholds(place: Path) -> None:
 
 
 def test_a_config_is_judged_at_its_highest_rate_if_adam_trains_it(place: Path) -> None:
-    def judged(*words: str) -> list[float]:
-        (diagnosis,) = diagnose_paths([str(place / "own.toml"), *words], SMALL_EXTENT)
+    def judged(*arguments: str) -> list[float]:
+        (diagnosis,) = diagnose_paths([str(place / "own.toml"), *arguments], SMALL_EXTENT)
         return sorted(
             each.value for each in diagnosis.findings if each.check == "learning-rate" and each.value is not None
         )
 
-    words = ["model.residual=post-ln", "model.num_layers=6"]
-    low, high = judged(*words, "schedule.learning_rate=1e-3"), judged(*words, "schedule.learning_rate=1e-2")
+    arguments = ["model.residual=post-ln", "model.num_layers=6"]
+    low, high = judged(*arguments, "schedule.learning_rate=1e-3"), judged(*arguments, "schedule.learning_rate=1e-2")
     assert any(map(math.isfinite, low))
     assert high == pytest.approx([value / 10 for value in low])
-    assert not judged(*words, "optimiser.name=sgd")
+    assert not judged(*arguments, "optimiser.name=sgd")
 
 
 def test_a_run_is_measured_at_its_start_and_at_a_checkpoint(place: Path) -> None:
@@ -135,7 +140,7 @@ def test_another_optimiser_says_why_it_has_no_condition(place: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         ([], "say what to diagnose"),
         (["model.dropout=0"], "say what to diagnose"),
@@ -148,9 +153,9 @@ def test_another_optimiser_says_why_it_has_no_condition(place: Path, tmp_path: P
         ),
     ],
 )
-def test_mistakes(words: list[str], message: str, place: Path) -> None:
+def test_mistakes(arguments: list[str], message: str, place: Path) -> None:
     with pytest.raises(UserError, match=message):
-        diagnose_paths([word.format(place=place) for word in words], SMALL_EXTENT)
+        diagnose_paths([word.format(place=place) for word in arguments], SMALL_EXTENT)
 
 
 def test_a_run_that_is_half_written(place: Path, tmp_path: Path) -> None:

@@ -24,12 +24,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(trained_run("translation", tmp_path_factory.mktemp("trained")))
 
 
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "lamina.cli", "generate", *words]
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "lamina.cli", "generate", *arguments]
 
 
-def generate(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*words), input=given, capture_output=True, text=True)
+def generate(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), input=given, capture_output=True, text=True)
 
 
 def test_a_filter_of_lines(run: str, tmp_path: Path) -> None:
@@ -42,8 +42,8 @@ def test_a_filter_of_lines(run: str, tmp_path: Path) -> None:
     assert outputs[1] == outputs[4] == ""
     assert "line 3: cut from" in plain.stderr
     (tmp_path / "in.txt").write_text("\n".join(lines))
-    words = [run, "max_source=20", "max_length=5", "nbest=2", "--beam", "2", "--output-format", "jsonl"]
-    made = generate(*words, "--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "new" / "out.jsonl"))
+    arguments = [run, "max_source=20", "max_length=5", "nbest=2", "--beam", "2", "--output-format", "jsonl"]
+    made = generate(*arguments, "--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "new" / "out.jsonl"))
     assert made.returncode == 0, made.stderr
     found = [json.loads(line) for line in (tmp_path / "new" / "out.jsonl").read_text().splitlines()]
     assert [each["line"] for each in found] == [1, 2, 3, 4]
@@ -64,7 +64,7 @@ def test_scores_of_given_targets(run: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["--output-format", "xml"], "unknown output format 'xml'"),
         (["nbest=3"], "nbest) need --output-format jsonl"),
@@ -77,8 +77,8 @@ def test_scores_of_given_targets(run: str, tmp_path: Path) -> None:
         (["--input", __file__, "--output", __file__], "test_generation.py: is read from, so it cannot be written to"),
     ],
 )
-def test_mistakes(run: str, words: list[str], message: str) -> None:
-    failed = generate(run, *words, given="a\n")
+def test_mistakes(run: str, arguments: list[str], message: str) -> None:
+    failed = generate(run, *arguments, given="a\n")
     assert failed.returncode == 2
     assert message in failed.stderr
     assert "Traceback" not in failed.stderr
@@ -87,16 +87,16 @@ def test_mistakes(run: str, words: list[str], message: str) -> None:
 def test_mistakes_leave_an_old_output_as_it_was(run: str, tmp_path: Path) -> None:
     output = tmp_path / "out.txt"
     output.write_text("old\n")
-    for words in (["--to", "tuvo"], ["--score", "missing.txt"], ["max_source=1"]):
-        assert generate(run, *words, "--output", str(output), given="a\n").returncode == 2
+    for arguments in (["--to", "tuvo"], ["--score", "missing.txt"], ["max_source=1"]):
+        assert generate(run, *arguments, "--output", str(output), given="a\n").returncode == 2
         assert output.read_text() == "old\n"
 
 
 def test_an_empty_file_is_like_an_empty_pipe(run: str, tmp_path: Path) -> None:
     empty, output = tmp_path / "empty.txt", tmp_path / "out.txt"
     empty.touch()
-    for words in ([], ["--score", str(empty)]):
-        made = generate(run, *words, "--input", str(empty), "--output", str(output))
+    for arguments in ([], ["--score", str(empty)]):
+        made = generate(run, *arguments, "--input", str(empty), "--output", str(output))
         assert made.returncode == 0, made.stderr
         assert output.read_text() == ""
         output.unlink()

@@ -126,8 +126,8 @@ def test_a_diagnosis_cut_short_or_outdated_is_made_again_and_the_run_is_not(conf
 
 @pytest.mark.slow
 def test_depths_and_seeds_make_one_report(config: Path, tmp_path: Path) -> None:
-    words = ["schedule.learning_rate=3e-2", "train.steps=60", "train.samples=2"]
-    cells, page = cells_of(config, ["b2t"], words, ["1", "2-1"], seeds=2), tmp_path / "report.md"
+    overrides = ["schedule.learning_rate=3e-2", "train.steps=60", "train.samples=2"]
+    cells, page = cells_of(config, ["b2t"], overrides, ["1", "2-1"], seeds=2), tmp_path / "report.md"
     results = compare(cells, tmp_path / "runs", page).results
     assert {(result.layers, result.seed, result.state) for result in results} == {
         (layers, seed, "finished") for layers in ((1, 1), (2, 1)) for seed in (1, 2)
@@ -218,17 +218,17 @@ def test_what_cannot_be_planned_is_limited_by_cores_alone(
 ) -> None:
     sets = {"train": ["text:60"], "valid": ["text:6"], "test": ()}
     store = prepare(source_options("embedded-text", ".", str(tmp_path / "text"), tokenizer={"size": 400}, **sets))
-    words = ["task=language-modelling", f"data.store={store.folder}", "model.adaptive_cutoffs=[50, 200]"]
+    overrides = ["task=language-modelling", f"data.store={store.folder}", "model.adaptive_cutoffs=[50, 200]"]
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(2))
-    engine = LocalEngine.for_runs(3, Run(read_config(config, words), tmp_path / "run"))
+    engine = LocalEngine.for_runs(3, Run(read_config(config, overrides), tmp_path / "run"))
     assert (engine.workers, engine.threads) == (2, 1)
 
 
 @pytest.mark.faults
 def test_interrupted_it_keeps_what_is_done_and_goes_on(config: Path, tmp_path: Path) -> None:
-    words = ["train.steps=200", "train.save_every=50", "train.validate_every=100", "train.threads=1"]
-    whole = trained(cells_of(config, ["b2t"], words), tmp_path / "whole")
-    command = [sys.executable, "-m", "lamina.cli", "compare", str(config), *words, "--residual", "b2t"]
+    overrides = ["train.steps=200", "train.save_every=50", "train.validate_every=100", "train.threads=1"]
+    whole = trained(cells_of(config, ["b2t"], overrides), tmp_path / "whole")
+    command = [sys.executable, "-m", "lamina.cli", "compare", str(config), *overrides, "--residual", "b2t"]
     command += ["--folder", str(tmp_path / "runs")]
     run = tmp_path / "runs" / "b2t-1-seed1"
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts)
