@@ -1,1 +1,1 @@
-"""What is shown: one file per table, figure or demonstration."""
+"""Comparisons of runs, the demo, and the calibration of the checks."""

@@ -1,4 +1,4 @@
-"""Training: schedules, optimisers, and the run folder with its checkpoints."""
+"""Training: the loop, callbacks, optimisers, schedules, precision, checkpoints, and several processes."""
 
 from __future__ import annotations
 
