@@ -1,10 +1,12 @@
-"""Every scheme, task, optimiser, measure and check has a test and a golden value."""
+"""Every scheme, task, optimiser, measure and check has a test and a golden value; every class has a name of its own."""
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import inspect
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -23,6 +25,7 @@ from lamina.training.optimisers import OPTIMISERS
 from lamina.training.schedule import ScheduleOptions
 
 TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src" / "lamina"
 SUITES = {
     "scheme": (SCHEMES, "residual/test_conformance.py"),
     "task": (TASKS, "tasks/test_tasks.py"),
@@ -104,3 +107,26 @@ def test_what_is_missing_is_found() -> None:
     assert "my-scheme" not in parametrised(SUITES["scheme"][1])
     assert without_test(["stream-norms", "stream", "my-measure"], FOLDERS["measure"][1]) == ["stream", "my-measure"]
     assert without_golden_value("task", ["translation", "my-task"]) == ["my-task"]
+
+
+def type_names(code: str) -> list[str]:
+    """The classes and aliases of types that a module defines; type variables, which have no meaning outside, not."""
+    names = []
+    for statement in ast.parse(code).body:
+        match statement:
+            case ast.ClassDef(name=name):
+                names.append(name)
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if not name.isupper() and name[0].isupper():
+                is_variable = isinstance(value, ast.Call) and ast.unparse(value.func) == "TypeVar"
+                names += [] if is_variable else [name]
+    return names
+
+
+def test_no_two_modules_define_a_class_or_an_alias_of_the_same_name() -> None:
+    modules: dict[str, list[str]] = defaultdict(list)
+    for file in SOURCE.rglob("*.py"):
+        for name in type_names(file.read_text("utf-8")):
+            modules[name].append(str(file.relative_to(SOURCE)))
+    assert "Diagnosis" in modules
+    assert {name: files for name, files in modules.items() if len(files) > 1} == {}
+    assert type_names("class A: ...\nB = int | str\nT = TypeVar('T')\nLIMIT = 3\nvalue = 2") == ["A", "B"]

@@ -11,7 +11,7 @@ import torch
 from lamina.diagnosis.checks import run_checks
 from lamina.diagnosis.examine import conclude, examine_model
 from lamina.diagnosis.measures import MEASURES
-from lamina.diagnosis.results import Fact, Finding, Location, Measurement, Role, Series
+from lamina.diagnosis.results import Fact, Finding, Location, Measurement, Series, SeriesRole
 from lamina.model.options import ModelOptions
 from lamina.model.transformer import Transformer
 from support.small_models import SMALL
@@ -24,7 +24,7 @@ def measurement(key: str, *series: Series, facts: Sequence[Fact] = ()) -> Measur
     return MEASURES[key]().measurement(series, facts=facts)
 
 
-def line(*y: float, first: int = 1, quantity: str = "", role: Role = "measured", **location: Any) -> Series:
+def line(*y: float, first: int = 1, quantity: str = "", role: SeriesRole = "measured", **location: Any) -> Series:
     """`line(0.1, 1.0, stack="decoder", matrix="outer")`, at x = 1, 2, …"""
     x = tuple(range(first, first + len(y)))
     return Series(location=Location(**location), quantity=quantity, role=role, x=x, y=y)

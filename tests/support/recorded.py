@@ -11,8 +11,15 @@ from torch import Tensor, nn
 from lamina.diagnosis.examine import average_all, combine, conclude
 from lamina.diagnosis.measures.base import Evidence, Measure
 from lamina.diagnosis.recording.passes import record_pass
-from lamina.diagnosis.recording.records import MatrixName, NormRecord, Record, Recorded, StackRecord, SublayerRecord
-from lamina.diagnosis.results import Measurement, Role
+from lamina.diagnosis.recording.records import (
+    MatrixName,
+    NormRecord,
+    Record,
+    RecordedTensor,
+    StackRecord,
+    SublayerRecord,
+)
+from lamina.diagnosis.results import Measurement, SeriesRole
 from lamina.model.feed_forward import FeedForward
 from lamina.model.stack import Stack
 from lamina.residual.base import Place
@@ -32,7 +39,7 @@ def mean_of(samples: Sequence[Sequence[Measurement]]) -> list[Measurement]:
     return combine(average_all(samples)[0], [conclude(sample) for sample in samples])
 
 
-def line(measurement: Measurement, *, role: Role = "measured", **selected: Any) -> tuple[float, ...]:
+def line(measurement: Measurement, *, role: SeriesRole = "measured", **selected: Any) -> tuple[float, ...]:
     """The numbers of the only series at that location: `line(found, stack="encoder", matrix="query")`."""
     (found,) = measurement.select(role=role, **selected)
     return found.y
@@ -66,13 +73,13 @@ class IndependentBranch(nn.Module):
         return self.value
 
 
-def tensor_record(rows: Sequence[Sequence[float]] | Tensor, gradient: float | None = None) -> Recorded:
-    return Recorded(torch.as_tensor(rows, dtype=torch.float64), gradient)
+def tensor_record(rows: Sequence[Sequence[float]] | Tensor, gradient: float | None = None) -> RecordedTensor:
+    return RecordedTensor(torch.as_tensor(rows, dtype=torch.float64), gradient)
 
 
 def by_hand(
-    states: Sequence[Recorded],
-    branches: Sequence[Recorded] | None = None,
+    states: Sequence[RecordedTensor],
+    branches: Sequence[RecordedTensor] | None = None,
     norms: Sequence[NormRecord] = (),
     kinds: Sequence[str] | None = None,
     per_layer: int = 1,

@@ -16,25 +16,25 @@ from lamina.runs.run import Run
 from lamina.tasks.base import Losses
 from lamina.training.callbacks.base import Callback
 from lamina.training.loop import Training
-from lamina.training.validation import Best
+from lamina.training.validation import BestStep
 from support.small_runs import building, config_for, interrupted
 
 
 @pytest.mark.parametrize(("higher", "values"), [(False, [3.0, 2.0, 2.0, 5.0, 1.0]), (True, [3.0, 4.0, 4.0, 1.0, 5.0])])
 def test_better_is_strictly_better_and_waiting_is_counted(higher: bool, values: list[float]) -> None:
-    best = Best("score", higher)
+    best = BestStep("score", higher)
     assert [best.update(step, value) for step, value in enumerate(values)] == [True, True, False, False, True]
     assert (best.step, best.value, best.not_better) == (4, values[4], 0)
 
 
 def test_it_goes_on_where_it_stood_unless_the_number_is_another() -> None:
-    best = Best("bleu", True)
+    best = BestStep("bleu", True)
     best.update(10, 20.0)
     best.update(20, 19.0)
-    resumed = Best("bleu", True, best.state())
+    resumed = BestStep("bleu", True, best.state())
     assert (resumed.step, resumed.value, resumed.not_better) == (10, 20.0, 1)
     assert not resumed.update(30, 20.0)
-    assert Best("nll", False, best.state()).step is None
+    assert BestStep("nll", False, best.state()).step is None
 
 
 class Poison(Callback):

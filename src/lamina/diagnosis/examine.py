@@ -112,7 +112,7 @@ def examine_model(
     run the model themselves: on every batch if the spread is over batches, else on the first.
     """
     gradients = ExpectedGradient(parts)
-    batches: list[_Batch] = []
+    batches: list[_BatchResults] = []
     for number, run in enumerate(passes):
         own_passes = with_passes if parts > 1 or number == 0 else ()
         batches.append(_examine_batch(model, run, gradients, own_passes))
@@ -139,7 +139,7 @@ def examine_model(
 
 
 @dataclass(frozen=True)
-class _Batch:
+class _BatchResults:
     """What is kept of one batch once its record is gone."""
 
     structure: ModelStructure
@@ -148,7 +148,9 @@ class _Batch:
     notes: list[str]
 
 
-def _examine_batch(model: nn.Module, run: Pass, gradients: ExpectedGradient, with_passes: Sequence[Measure]) -> _Batch:
+def _examine_batch(
+    model: nn.Module, run: Pass, gradients: ExpectedGradient, with_passes: Sequence[Measure]
+) -> _BatchResults:
     """Record one pass and reduce the record to measurements; its gradients are added to the sums."""
     record, notes = record_pass(model, run)
     structure = structure_of(model, record)
@@ -157,7 +159,7 @@ def _examine_batch(model: nn.Module, run: Pass, gradients: ExpectedGradient, wit
     of_model = Evidence(structure=structure, model=model, passes=[run])
     found = [take(each, of_record) for each in measures_that_need("record")]
     found += [take(each, of_model) for each in with_passes]
-    return _Batch(structure, *_sorted_out(found), notes)
+    return _BatchResults(structure, *_sorted_out(found), notes)
 
 
 def _sorted_out(found: Iterable[Measurement | NotMeasured]) -> tuple[list[Measurement], list[NotMeasured]]:

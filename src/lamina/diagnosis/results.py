@@ -18,18 +18,18 @@ from lamina.files.atomic import write_file
 
 VERSION: Literal[2] = 2
 
-Role = Literal["measured", "predicted", "bound"]
+SeriesRole = Literal["measured", "predicted", "bound"]
 """Measured; what a theorem predicts for this model; or a bound from a theorem."""
 Severity = Literal["failure", "warning", "fine", "not measured"]
 
 
-class Result(BaseModel):
+class TypedResult(BaseModel):
     """The base of all classes here: immutable, and infinities and NaN survive JSON."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
 
-class Location(Result):
+class Location(TypedResult):
     """Where in a model a number belongs. Fields that do not apply are None; numbers count from 1."""
 
     stack: str | None = None
@@ -54,7 +54,7 @@ class Location(Result):
         return " ".join(part for part in parts if part) or self.module or "the model"
 
 
-class Stage(Result):
+class Stage(TypedResult):
     """When in training the numbers were taken."""
 
     name: Literal["start", "step", "end", "given"]
@@ -73,14 +73,14 @@ class Stage(Result):
                 return f"after {self.step:,} steps"
 
 
-class Series(Result):
+class Series(TypedResult):
     """One line of a figure."""
 
     location: Location = Location()
     quantity: str = ""
     """Which of the measure's quantities the line shows, such as `gradient` or `update`; empty for the only or main one.
     Of a prediction, what it follows from, such as `Lemma 3`."""
-    role: Role = "measured"
+    role: SeriesRole = "measured"
     predicts: str = ""
     """Of a prediction or bound, the quantity it is about; empty for the first quantity measured at its location."""
     stage: Stage | None = None
@@ -93,12 +93,12 @@ class Series(Result):
     batches, such as the norm of a mean, the standard deviation of the jackknife's pseudo-values."""
 
     @property
-    def identity(self) -> tuple[Location, str, Role, Stage | None]:
+    def identity(self) -> tuple[Location, str, SeriesRole, Stage | None]:
         """What the same line has in common in several samples."""
         return self.location, self.quantity, self.role, self.stage
 
 
-class Grid(Result):
+class Grid(TypedResult):
     """A matrix drawn as a map, such as the cosines between all layers."""
 
     location: Location = Location()
@@ -118,7 +118,7 @@ class Grid(Result):
         return self.location, self.quantity, self.stage
 
 
-class Fact(Result):
+class Fact(TypedResult):
     """A single number: a slope, an R², a ratio."""
 
     name: str
@@ -135,7 +135,7 @@ class Fact(Result):
         return self.name, self.location, self.quantity, self.stage
 
 
-class Axes(Result):
+class Axes(TypedResult):
     """The axes of a measure's figure."""
 
     x: str
@@ -144,7 +144,7 @@ class Axes(Result):
     log_y: bool = False
 
 
-class Description(Result):
+class Description(TypedResult):
     """What a measure is: all that a page needs to explain its numbers."""
 
     key: str
@@ -159,7 +159,7 @@ class Description(Result):
     axes: Axes
 
 
-class Measurement(Result):
+class Measurement(TypedResult):
     """The numbers of one measure."""
 
     about: Description
@@ -180,7 +180,7 @@ class Measurement(Result):
         """Predictions and bounds."""
         return tuple(each for each in self.series if each.role != "measured")
 
-    def select(self, *, role: Role = "measured", quantity: str | None = None, **location: Any) -> list[Series]:
+    def select(self, *, role: SeriesRole = "measured", quantity: str | None = None, **location: Any) -> list[Series]:
         """The series of a role whose location has these values: `select(stack="decoder", matrix="outer")`."""
         return [
             each
@@ -206,14 +206,14 @@ def _agrees(location: Location, values: dict[str, Any]) -> bool:
     return all(getattr(location, name) == value for name, value in values.items())
 
 
-class NotMeasured(Result):
+class NotMeasured(TypedResult):
     """A measure that could not be taken, and why."""
 
     key: str
     reason: str
 
 
-class Setting(Result):
+class Setting(TypedResult):
     """A remedy: a key of the config with the value it should have."""
 
     kind: Literal["setting"] = "setting"
@@ -228,7 +228,7 @@ class Setting(Result):
         return f"{self.key} {self.relation} {number}"
 
 
-class SchemeTrait(Result):
+class SchemeTrait(TypedResult):
     """A remedy: a residual scheme that avoids the fault."""
 
     kind: Literal["scheme"] = "scheme"
@@ -241,7 +241,7 @@ class SchemeTrait(Result):
         return f"a residual scheme that avoids it: {', '.join(self.schemes) or 'none is installed'}"
 
 
-class Action(Result):
+class Action(TypedResult):
     """A remedy that is neither a setting nor a scheme, in words."""
 
     kind: Literal["action"] = "action"
@@ -254,7 +254,7 @@ class Action(Result):
 Remedy = Annotated[Setting | SchemeTrait | Action, Field(discriminator="kind")]
 
 
-class Finding(Result):
+class Finding(TypedResult):
     """What a check found at one place, with its evidence."""
 
     check: str
@@ -280,7 +280,7 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", errors="replace").decode()
 
 
-class Diagnosis(Result):
+class Diagnosis(TypedResult):
     """Everything that was measured and found of one model."""
 
     version: Literal[2] = VERSION

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +11,10 @@ import torch
 
 from lamina.data.packed import PackedField, to_tensors
 from lamina.generate.decoder import Model
-from lamina.generate.search import in_batches
+from lamina.generate.search import Tokens, in_batches
 from lamina.model.models import EncoderDecoder
 from lamina.model.modes import evaluation_mode
 
-Tokens = Sequence[int]
 Pair = tuple[Tokens, Tokens, Tokens]  # source, prefix, target
 
 

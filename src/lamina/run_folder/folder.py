@@ -36,7 +36,7 @@ from lamina.files.json_lines import JsonLines
 from lamina.files.lock import Lock
 from lamina.options import Options
 from lamina.run_folder.checkpoints import AVERAGE, BEST, LATEST, list_checkpoints, name_step
-from lamina.run_folder.samples import Samples
+from lamina.run_folder.samples import SamplesFile
 from lamina.version import __version__
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 FORMER = ".former"
 """The suffix, before a number, of a run that was moved aside because it was trained anew."""
 
-State = Literal["running", "finished", "failed", "stopped"]
+RunState = Literal["running", "finished", "failed", "stopped"]
 
 DIVERGED = 3
 """The exit code of a run that diverged, which is a result: started again, it would end the same way."""
@@ -58,7 +58,7 @@ INTERRUPTED = 130
 class Status(Options):
     """The status of a run."""
 
-    state: State
+    state: RunState
     """`failed` is a result, a run that diverged; `stopped` one that was interrupted and can be resumed. A run that is
     `running` although no process holds its lock was killed."""
     step: int
@@ -91,7 +91,7 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.config = self.path / "config.toml"
-        self.samples = Samples(self.path / "samples.jsonl")
+        self.samples = SamplesFile(self.path / "samples.jsonl")
         self.metrics = JsonLines(self.path / "metrics.jsonl")
         self.checkpoints = self.path / "checkpoints"
         self.latest, self.best = self.checkpoints / LATEST, self.checkpoints / BEST
@@ -193,7 +193,7 @@ class RunFolder:
 
         return Store(self.path, Manifest.load(self.path)) if (self.path / MANIFEST).is_file() else None
 
-    def set_status(self, state: State, step: int, reason: str = "") -> None:
+    def set_status(self, state: RunState, step: int, reason: str = "") -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         before = self.status()
         started = before.started if before else now

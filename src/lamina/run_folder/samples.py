@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lamina.tasks.base import SampleOutput
 
 
-class Samples:
+class SamplesFile:
     """The samples of a run, in the order of their steps."""
 
     def __init__(self, path: Path) -> None:

@@ -22,7 +22,7 @@ from lamina.model.models import EncoderDecoder
 from lamina.tasks.base import SampleOutput, Task, TaskOptions
 
 Warn = Callable[[str], None]
-Tokens = list[int]
+TokenIds = list[int]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class GeneratingTask(Task):
     """The field whose tokenizer decodes the output."""
     options: GeneratingOptions
 
-    def source(self, tokens: Tokens, to: str | None) -> Tokens:
+    def source(self, tokens: TokenIds, to: str | None) -> TokenIds:
         """The model's input for the tokens of a text; `to` is the target language, for multilingual tasks."""
         if to is not None:
             raise UserError(f"task {self.name!r} has no choice of target language; leave out `to`")
@@ -114,7 +114,7 @@ class GeneratingTask(Task):
         options: GenerateOptions,
         to: str | None,
         warn: Warn,
-    ) -> Iterator[tuple[Tokens, Tokens]]:
+    ) -> Iterator[tuple[TokenIds, TokenIds]]:
         """The model's input for each line and the tokens of its prefix or target; both are cut to the positions there
         are.
 
@@ -128,7 +128,7 @@ class GeneratingTask(Task):
         ends = 2  # positions for the start token and at least one word
         longest = longest_source(options, model.options, taken=ends)
 
-        def encode(number: int, line: str, given: str) -> tuple[Tokens, Tokens]:
+        def encode(number: int, line: str, given: str) -> tuple[TokenIds, TokenIds]:
             beside = _cut(writing.encode(given.strip()), longest, f"{what} {number}", warn)
             taken = ends + len(beside) if is_prompt else 0  # a prompt and its continuation share the positions
             room = longest_source(options, model.options, taken) - added
@@ -137,7 +137,7 @@ class GeneratingTask(Task):
 
         return (encode(number, *pair) for number, pair in enumerate(pairs, start=1))
 
-    def _outputs(self, prefix: Tokens, hypotheses: list[Hypothesis]) -> list[Output]:
+    def _outputs(self, prefix: TokenIds, hypotheses: list[Hypothesis]) -> list[Output]:
         texts = self.store.tokenizer(self.output_field).decode_batch([*prefix, *each.tokens] for each in hypotheses)
         return [Output(text, each.score, each.log_probability) for text, each in zip(texts, hypotheses, strict=True)]
 
@@ -151,7 +151,7 @@ class GeneratingTask(Task):
             for (_, given, wanted), [best] in zip(chosen, found, strict=True)
         ]
 
-    def choose_samples(self, split: str, count: int) -> Iterator[tuple[Tokens, Tokens, Tokens]]:
+    def choose_samples(self, split: str, count: int) -> Iterator[tuple[TokenIds, TokenIds, TokenIds]]:
         """Some examples of a split: the model's input, the source to show, and the reference."""
         raise NotImplementedError
 
@@ -167,7 +167,7 @@ def _in_step(lines: Iterable[str], others: str | Iterable[str], what: str) -> It
         yield line, other
 
 
-def _cut(tokens: Tokens, longest: int, name: str, warn: Warn, *, keep_end: bool = False) -> Tokens:
+def _cut(tokens: TokenIds, longest: int, name: str, warn: Warn, *, keep_end: bool = False) -> TokenIds:
     if len(tokens) <= longest:
         return tokens
     warn(f"{name}: cut from {len(tokens)} to {longest} tokens (max_source, or the positions the model has)")

@@ -20,7 +20,7 @@ from lamina.data.packed import Integers
 from lamina.data.tokenizer import EOS, UNK
 from lamina.generate.options import GenerateOptions
 from lamina.tasks.base import MAX_TOKENS, Inputs, tensor_of
-from lamina.tasks.generating import GeneratingOptions, GeneratingTask, Tokens
+from lamina.tasks.generating import GeneratingOptions, GeneratingTask, TokenIds
 from lamina.tasks.metrics import perplexity
 from lamina.tasks.sequence_to_sequence import loss_metrics
 
@@ -90,7 +90,7 @@ class LanguageModelling(GeneratingTask):
         per_word = perplexity(losses.nll.item(), self.count_words(split))
         return loss_metrics(losses) | {"perplexity per word": per_word}
 
-    def choose_samples(self, split: str, count: int) -> Iterator[tuple[Tokens, Tokens, Tokens]]:
+    def choose_samples(self, split: str, count: int) -> Iterator[tuple[TokenIds, TokenIds, TokenIds]]:
         """The first half of a document's beginning as the prompt, and the second as its reference."""
         documents = self.store[split]
         long_enough = np.flatnonzero(documents.lengths("text") > 1)

@@ -20,7 +20,7 @@ from lamina.data.tokenizer import BOS, EOS, UNK
 from lamina.generate.search import generate
 from lamina.model.models import EncoderDecoder
 from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Vocabulary, tensor_of
-from lamina.tasks.generating import GeneratingOptions, GeneratingTask, Tokens
+from lamina.tasks.generating import GeneratingOptions, GeneratingTask, TokenIds
 from lamina.tasks.metrics import perplexity
 
 
@@ -99,7 +99,7 @@ class SequenceToSequence(GeneratingTask):
         hypotheses, references = self.generate(model, split, max_tokens)
         return loss_metrics(self.total_losses(model, split, max_tokens)) | self.score(hypotheses, references)
 
-    def choose_samples(self, split: str, count: int) -> Iterator[tuple[Tokens, Tokens, Tokens]]:
+    def choose_samples(self, split: str, count: int) -> Iterator[tuple[TokenIds, TokenIds, TokenIds]]:
         """Examples evenly spaced from the shortest to the longest."""
         batches = self.batches(split, OrderOptions(max_tokens=1, shuffle=False, oversize="alone"))
         last = len(batches.plan.epoch(0)) - 1

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, SerializeAsAny, ValidationInfo, field_validator
 
 from lamina.config import read_values
 from lamina.data.batches import OrderOptions
@@ -22,13 +22,10 @@ from lamina.model.options import DECIDED, ModelChoices, ModelOptions
 from lamina.options import Affects, Formerly, Options, mistake, own_options
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Vocabulary
-from lamina.training.callbacks.trackers import Name as TrackerName
+from lamina.training.callbacks.trackers import TrackerName
 from lamina.training.distributed.parallel import Strategy
 from lamina.training.optimisers import OptimiserOptions
 from lamina.training.schedule import ScheduleOptions
-
-Count = Annotated[int, Field(ge=1)]
-Interval = Annotated[int, Field(ge=0)]
 
 ANY_VOCABULARY = Vocabulary(size=2**31)
 """Stands for a vocabulary that is not known yet: no option is too large for it."""
@@ -44,9 +41,9 @@ class DataOptions(OrderOptions):
 class TrainOptions(Options):
     """The length of training, its numerics, and what is validated, saved and logged."""
 
-    steps: Annotated[Count, Affects.LENGTH] = 1000
+    steps: Annotated[PositiveInt, Affects.LENGTH] = 1000
     """Number of updates of the weights."""
-    accumulate: Count = 1
+    accumulate: PositiveInt = 1
     """Number of micro-batches that each process divides its share of a batch into, to save memory; their gradients are
     accumulated, so the update is that of the whole batch."""
     clip_norm: Annotated[float, Field(ge=0), Formerly("clip")] = 0.0
@@ -57,30 +54,30 @@ class TrainOptions(Options):
     """Where to train: `cpu`, `cuda`, or `auto` for a GPU if there is one."""
     parallel: Annotated[Strategy, Affects.ROUNDING] = "ddp"
     """Parallel training on several processes: `ddp` replicates the model, `fsdp` (FSDP2) shards every weight."""
-    threads: Annotated[Interval, Affects.NOTHING] = 0
+    threads: Annotated[NonNegativeInt, Affects.NOTHING] = 0
     """Number of CPU threads; 0 for torch's default. Small models train fastest with 1."""
     compile: Annotated[bool, Affects.ROUNDING] = False
     """Whether layers are compiled with torch.compile."""
-    log_every: Annotated[Count, Affects.NOTHING] = 50
+    log_every: Annotated[PositiveInt, Affects.NOTHING] = 50
     """Steps between logged lines in metrics.jsonl."""
-    validate_every: Interval = 500
+    validate_every: NonNegativeInt = 500
     """Steps between validations, which measure the loss on the validation split; 0 for only at the end."""
-    evaluate_every: Interval = 0
+    evaluate_every: NonNegativeInt = 0
     """Steps between evaluations, which measure the task's metrics, such as BLEU, on the validation split. 0 for only at
     the end, or, if `best` is `metric`, at every validation."""
     best: Literal["loss", "metric"] = "loss"
     """What the best checkpoint is chosen by: the negative log-likelihood on the validation split (`loss`) or the task's
     metric (`metric`)."""
-    save_every: Annotated[Interval, Affects.NOTHING] = 500
+    save_every: Annotated[NonNegativeInt, Affects.NOTHING] = 500
     """Steps between checkpoints; 0 for only at the end."""
     keep_checkpoints: Annotated[int, Field(ge=2), Affects.NOTHING, Formerly("keep")] = 3
     """Number of latest checkpoints that are kept, besides the best one."""
-    patience: Interval = 0
+    patience: NonNegativeInt = 0
     """Early stopping: number of validations in a row (of evaluations, if `best` is `metric`) without an improvement
     after which training stops; 0 for no early stopping."""
     track: Annotated[tuple[TrackerName, ...], Affects.NOTHING] = ()
     """Experiment trackers that metrics are also sent to: `tensorboard`, `wandb` (the extra `track`)."""
-    samples: Annotated[Interval, Affects.NOTHING] = 3
+    samples: Annotated[NonNegativeInt, Affects.NOTHING] = 3
     """Number of examples whose generated output is written to samples.jsonl at each validation, if the task generates
     text."""
 

@@ -19,7 +19,7 @@ import torch
 from lamina.data.batches import ReadAhead
 from lamina.data.store import Store
 from lamina.model.transformer import Transformer
-from lamina.run_folder.folder import RunFolder, State
+from lamina.run_folder.folder import RunFolder, RunState
 from lamina.tasks import build_task
 from lamina.tasks.base import Inputs
 from lamina.training.callbacks import built_in_callbacks
@@ -92,7 +92,7 @@ class Training:
         if world.is_first:
             folder.rewind(self.step)
 
-    def run(self) -> tuple[State, str]:
+    def run(self) -> tuple[RunState, str]:
         """Train to the end; the state in which the run ended, and the reason if there is one."""
         with ExitStack() as ending:
             for callback in self.callbacks:
@@ -221,7 +221,7 @@ class Training:
         best = self.validation.best
         return best.metric in values and best.update(self.step, values[best.metric])
 
-    def _finish(self) -> tuple[State, str]:
+    def _finish(self) -> tuple[RunState, str]:
         """Judge the model, and measure it once more by the task's metrics.
 
         A model that is no better than a unigram model has failed, though every number was finite.

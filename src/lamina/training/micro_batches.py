@@ -18,7 +18,7 @@ from lamina.training.config import RunConfig
 from lamina.training.distributed.world import World
 
 
-class Share(NamedTuple):
+class BatchShare(NamedTuple):
     """A process's share of one global batch."""
 
     epoch: int
@@ -45,11 +45,11 @@ class TrainingBatches:
         """The first global batch, undivided: initialisation must not depend on how batches are divided."""
         return self._task.inputs(self._whole.batch(0, 0), seed=self._seed)
 
-    def shares(self, epoch: int = 0, index: int = 0) -> Iterator[Share]:
+    def shares(self, epoch: int = 0, index: int = 0) -> Iterator[BatchShare]:
         """The shares of all global batches from that one on, without end. May run in a thread."""
         while True:
             for number in range(index, len(self.plan.epoch(epoch))):
-                yield Share(epoch, number, self._micro_batches(epoch, number))
+                yield BatchShare(epoch, number, self._micro_batches(epoch, number))
             epoch, index = epoch + 1, 0
 
     def attention_padding(self, batches: int = 20) -> float:

@@ -19,15 +19,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from lamina.errors import UserError
 from lamina.options import Formerly, Options
 
 Schedule = Callable[[int], float]
 """The learning rate of a step."""
-
-Count = Annotated[int, Field(ge=1)]
 
 
 class ScheduleOptions(Options):
@@ -37,13 +35,13 @@ class ScheduleOptions(Options):
     """The form of the decay, see the table in `lamina.training.schedule`."""
     learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 5e-4
     """The peak learning rate."""
-    warmup_steps: Count | None = None
+    warmup_steps: PositiveInt | None = None
     """Number of steps of linear warm-up to the peak learning rate; 1 for no warm-up. By default 4,000 for
     `inverse-root` and `linear`, no warm-up for the others."""
-    decay_steps: Count | None = None
+    decay_steps: PositiveInt | None = None
     """D in the formulas of `inverse-root` (the step at which the decay begins; by default the end of the warm-up) and
     of `shifted-root` (4,000 by default)."""
-    constant_epochs: Count | None = None
+    constant_epochs: PositiveInt | None = None
     """Number of epochs at the peak learning rate before the decay: by default 7 for `step`, 6 for
     `step-then-inverse-root` (Xiong et al. 2020)."""
     decay_factor: Annotated[float, Field(gt=0, le=1), Formerly("factor")] = 0.1

@@ -14,7 +14,7 @@ from lamina.training.distributed.world import World
 from lamina.training.divergence import Diverged, is_finite
 
 
-class Best:
+class BestStep:
     """The best step so far by one metric. Its state is a few numbers, so that a resumed run decides as before."""
 
     def __init__(self, metric: str, higher_is_better: bool, state: Mapping[str, Any] | None = None) -> None:
@@ -91,10 +91,10 @@ class Validation:
         self.best = self._new_best(state["best"])
         self.last = state.get("valid") and tuple(state["valid"])
 
-    def _new_best(self, state: Mapping[str, Any] | None = None) -> Best:
+    def _new_best(self, state: Mapping[str, Any] | None = None) -> BestStep:
         if self._options.best == "metric":
-            return Best(self._task.metric, self._task.higher_is_better, state)
-        return Best("nll", False, state)
+            return BestStep(self._task.metric, self._task.higher_is_better, state)
+        return BestStep("nll", False, state)
 
     def _agreed(self, values: Mapping[str, float], step: int) -> dict[str, float]:
         agreed = {name: self._world.from_first(value) for name, value in values.items()}

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from lamina import residual
 from lamina.diagnosis.recording.own import recording
 from lamina.diagnosis.recording.passes import record_pass
-from lamina.diagnosis.recording.records import Record, Recorded, StackRecord
+from lamina.diagnosis.recording.records import Record, RecordedTensor, StackRecord
 from lamina.model.stack import Stack
 from lamina.model.transformer import Transformer
 from support.small_models import LABELS, SOURCE, TARGET, Mixer, small_model, small_stack
@@ -89,7 +89,7 @@ def check_continuity(stack: StackRecord) -> None:
         )
 
 
-def values(state: tuple[Recorded, ...]) -> Any:
+def values(state: tuple[RecordedTensor, ...]) -> Any:
     return state[0].value if len(state) == 1 else tuple(each.value for each in state)
 
 

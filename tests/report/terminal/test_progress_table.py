@@ -10,10 +10,10 @@ from rich.console import Console
 
 from lamina.report.terminal import progress_table as module
 from lamina.report.terminal.progress_table import ProgressTable, draw
-from lamina.run_folder.folder import RunFolder, State
+from lamina.run_folder.folder import RunFolder, RunState
 
 
-def begin(path: Path, state: State, step: int) -> Path:
+def begin(path: Path, state: RunState, step: int) -> Path:
     """A run that has been logged at a step."""
     with RunFolder(path).claim() as run:
         run.metrics.append(step, {"nll": 2.5, "tokens_per_second": 1234.0})
@@ -24,7 +24,7 @@ def begin(path: Path, state: State, step: int) -> Path:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> dict[str, tuple[Path, int]]:
-    states: dict[str, State] = {"b2t": "running", "killed": "running", "pre-ln": "finished", "post-ln": "failed"}
+    states: dict[str, RunState] = {"b2t": "running", "killed": "running", "pre-ln": "finished", "post-ln": "failed"}
     paths = {name: begin(tmp_path / name, state, 40) for name, state in states.items()} | {"admin": tmp_path / "admin"}
     return {name: (path, 100) for name, path in paths.items()}
 

@@ -30,7 +30,7 @@ class EmbeddedSet(NamedTuple):
     def fields(self) -> tuple[str, ...]:
         return synthetic.KINDS[self.kind].fields
 
-    def generate(self, split: str) -> Iterator[synthetic.Values]:
+    def generate(self, split: str) -> Iterator[synthetic.FieldValues]:
         return iter(synthetic.KINDS[self.kind].generate(split, self.amount, self.language))
 
 

@@ -27,19 +27,19 @@ __all__ = [
     "translation_pairs",
 ]
 
-Values = tuple[str | int, ...]
+FieldValues = tuple[str | int, ...]
 
 
 class SyntheticKind(NamedTuple):
     """One kind of generated examples."""
 
     fields: tuple[str, ...]
-    generate: Callable[[str, int, str | None], Iterable[Values]]
+    generate: Callable[[str, int, str | None], Iterable[FieldValues]]
     """From a split, a number of examples and a language (None for the default) to the values of the fields."""
 
 
-def _translations(short: bool) -> Callable[[str, int, str | None], Iterator[Values]]:
-    def generate(split: str, count: int, pair: str | None) -> Iterator[Values]:
+def _translations(short: bool) -> Callable[[str, int, str | None], Iterator[FieldValues]]:
+    def generate(split: str, count: int, pair: str | None) -> Iterator[FieldValues]:
         source, _, target = (pair or "marn-tuvo").partition("-")
         return translation_pairs(split, count, source=source, target=target, short=short)
 
@@ -53,7 +53,7 @@ def _in_language(generator: Callable[..., Iterable[Any]]) -> Callable[[str, int,
     return generate
 
 
-def _texts(*arguments: Any, **options: Any) -> Iterator[Values]:
+def _texts(*arguments: Any, **options: Any) -> Iterator[FieldValues]:
     return ((text,) for text in running_text(*arguments, **options))
 
 

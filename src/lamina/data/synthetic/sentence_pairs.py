@@ -37,10 +37,10 @@ def paraphrase_pairs(
         yield speaker.sentence(pair[0]), speaker.sentence(pair[1]), label
 
 
-Pair = tuple[Sentence, Sentence] | None
+MadePair = tuple[Sentence, Sentence] | None
 
 
-def _exchange(composer: Composer, speaker: Grammar, split: str, same: bool) -> Pair:
+def _exchange(composer: Composer, speaker: Grammar, split: str, same: bool) -> MadePair:
     """Two orders of a clause, or with two words exchanged such that the counts of words stay the same."""
     first, second = _two_orders(composer, split)
     for one, other in combinations(_movable_words(first), 2):
@@ -50,7 +50,7 @@ def _exchange(composer: Composer, speaker: Grammar, split: str, same: bool) -> P
     return None
 
 
-def _replace(composer: Composer, speaker: Grammar, split: str, same: bool) -> Pair:
+def _replace(composer: Composer, speaker: Grammar, split: str, same: bool) -> MadePair:
     """Two orders of a clause in which words are replaced by their synonyms, or by words that are not synonyms.
 
     Word and replacement are two of four words, two pairs of synonyms, with the same probabilities for both labels:

@@ -25,7 +25,7 @@ from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, req
 from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.matrices import NamedMatrix
 from lamina.diagnosis.recording.taps import norm_of
-from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Role, Series
+from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series, SeriesRole
 
 
 class AdamConditioning(Measure):
@@ -128,7 +128,7 @@ def _without_gradient(group: Mapping[str, Any]) -> float:
 
 
 def _by_layer(
-    squares: Sequence[tuple[NamedMatrix, float]], quantity: str = "", role: Role = "measured"
+    squares: Sequence[tuple[NamedMatrix, float]], quantity: str = "", role: SeriesRole = "measured"
 ) -> list[Series]:
     """One series per stack: the roots of the sums by layer."""
     table: dict[str, dict[int, float]] = {}

@@ -19,7 +19,7 @@ from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, req
 from lamina.diagnosis.measures.hidden_change import MEAN_OF_ABSOLUTE, predicted_omegas
 from lamina.diagnosis.measures.reading import as_state, positions, stacks_of
 from lamina.diagnosis.measures.statistics import fit_power
-from lamina.diagnosis.recording.records import Recorded, StackRecord
+from lamina.diagnosis.recording.records import RecordedTensor, StackRecord
 from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
 from lamina.model.stack import Stack
 
@@ -41,7 +41,7 @@ class AddedBlock(Measure):
         for stack in stacks_of(require(evidence.record)):
             if stack.own is None:
                 raise NotMeasurable("only Lamina's own stacks can be cut off after any sub-layer")
-            outputs = (positions(stack, Recorded(output)) for output in _outputs(stack, stack.own))
+            outputs = (positions(stack, RecordedTensor(output)) for output in _outputs(stack, stack.own))
             found = tuple((after - before).abs().mean().item() for before, after in pairwise(outputs))
             location, places = Location(stack=stack.name), tuple(range(1, len(found) + 1))
             measured.append(Series(location=location, x=places, y=found))

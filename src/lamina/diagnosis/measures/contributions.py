@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from lamina.diagnosis.measures.base import NotMeasurable
 from lamina.diagnosis.measures.reading import as_state, branch_of, same
-from lamina.diagnosis.recording.records import Recorded, StackRecord, SublayerRecord
+from lamina.diagnosis.recording.records import RecordedTensor, StackRecord, SublayerRecord
 
 POSITIONS = 128
 """So many positions, evenly spread, stand for all: contributions are as many as there are pairs of sub-layers."""
@@ -100,14 +100,14 @@ def _last_of(branch: Tensor, number: int) -> Tensor:
     return torch.cat([branch.new_zeros(number - 1, *branch.shape), branch.unsqueeze(0)])
 
 
-def _rows(stack: StackRecord) -> Callable[[Recorded], Tensor]:
+def _rows(stack: StackRecord) -> Callable[[RecordedTensor], Tensor]:
     """Chooses the same real positions of whatever was seen, (positions, …, dim)."""
     leading = stack.input.value.dim() - 1
     real = None if stack.real is None else stack.real.flatten()
     total = stack.input.value.shape[:-1].numel() if real is None else int(real.sum())
     every = -(-total // POSITIONS)
 
-    def choose(seen: Recorded) -> Tensor:
+    def choose(seen: RecordedTensor) -> Tensor:
         rows = seen.value.flatten(0, leading - 1) if leading > 1 else seen.value
         rows = rows if real is None else rows[real]
         return rows[::every].to(torch.promote_types(rows.dtype, torch.float32))

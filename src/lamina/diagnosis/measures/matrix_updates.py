@@ -19,7 +19,7 @@ from lamina.diagnosis.watching.observation import Observation
 KINDS = ("query", "key", "value", "output")
 QUANTITIES = ("gradient", "update")
 
-Norms = dict[Location, dict[int, float]]
+NormsByMatrix = dict[Location, dict[int, float]]
 """By stack, kind of sub-layer and kind of matrix, then by layer."""
 
 
@@ -53,8 +53,8 @@ class MatrixUpdates(Measure):
         return self.measurement(series, facts=facts)
 
 
-def _norms(observation: Observation, quantity: str) -> Norms:
-    found: Norms = {}
+def _norms(observation: Observation, quantity: str) -> NormsByMatrix:
+    found: NormsByMatrix = {}
     for each in observation.matrices:
         if each.location.layer is not None and each.location.matrix in KINDS:
             kind = each.location.model_copy(update={"layer": None})
@@ -63,12 +63,12 @@ def _norms(observation: Observation, quantity: str) -> Norms:
     return found
 
 
-def _relative_means(norms: Norms) -> dict[Location, float]:
+def _relative_means(norms: NormsByMatrix) -> dict[Location, float]:
     """The mean over layers, relative to the largest norm of all."""
     largest = max(norm for layers in norms.values() for norm in layers.values()) or 1.0
     return {location: fmean(norm / largest for norm in layers.values()) for location, layers in norms.items()}
 
 
-def _imbalance(norms: Norms) -> float:
+def _imbalance(norms: NormsByMatrix) -> float:
     every = [norm for layers in norms.values() for norm in layers.values()]
     return (max(every) or 1.0) / min(every) if min(every) else float("inf")

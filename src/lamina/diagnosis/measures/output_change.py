@@ -28,7 +28,7 @@ from lamina.residual.base import Placement
 
 NOISE = 1e-4
 SEEDS = (1, 2)  # few, because the mean over the tokens of one batch hardly varies
-Move = Callable[[nn.Module, Sequence[nn.Parameter]], None]
+WeightChange = Callable[[nn.Module, Sequence[nn.Parameter]], None]
 """Changes the weights of a model in place."""
 
 
@@ -65,7 +65,7 @@ class OutputChange(Measure):
         depths: Sequence[int],
         sublayers_per_layer: int,
         placement: Placement | None = None,
-        move: Move | None = None,
+        move: WeightChange | None = None,
         quantity: str = "noise",
     ) -> Measurement:
         """
@@ -101,7 +101,7 @@ def _concluded(measurement: Measurement, placement: Placement | None) -> Measure
 
 @torch.no_grad()
 def change(
-    model: nn.Module, output: Callable[[nn.Module], Tensor], weights: Sequence[nn.Parameter], move: Move
+    model: nn.Module, output: Callable[[nn.Module], Tensor], weights: Sequence[nn.Parameter], move: WeightChange
 ) -> float:
     """The squared distance that the output moves, the mean over tokens. The weights are restored."""
     with evaluation_mode(model):
@@ -115,7 +115,7 @@ def change(
                 weight.copy_(value)
 
 
-def random_signs(seed: int, size: float = NOISE) -> Move:
+def random_signs(seed: int, size: float = NOISE) -> WeightChange:
     """Moves every weight up or down by the same amount."""
 
     def move(model: nn.Module, weights: Sequence[nn.Parameter]) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lamina.diagnosis.measures.base import NotMeasurable
-from lamina.diagnosis.recording.records import NormRecord, Record, Recorded, StackRecord, SublayerRecord
+from lamina.diagnosis.recording.records import NormRecord, Record, RecordedTensor, StackRecord, SublayerRecord
 from lamina.diagnosis.results import Location
 from lamina.residual.base import Placement
 
@@ -25,18 +25,18 @@ def stacks_of(record: Record) -> list[StackRecord]:
     return found
 
 
-def positions(stack: StackRecord, seen: Recorded) -> Tensor:
+def positions(stack: StackRecord, seen: RecordedTensor) -> Tensor:
     """The vectors at real positions, (positions, dim), in at least single precision."""
     value = seen.value if stack.real is None else seen.value[stack.real]
     return value.to(torch.promote_types(value.dtype, torch.float32)).flatten(0, -2)
 
 
-def stream(stack: StackRecord) -> list[Recorded]:
+def stream(stack: StackRecord) -> list[RecordedTensor]:
     """x₀, x₁, … xₙ: the first stream before the first sub-layer and after each."""
     return [stack.sublayers[0].before[0], *(sublayer.after[0] for sublayer in stack.sublayers)]
 
 
-def streams(stack: StackRecord) -> dict[Location, list[Recorded]]:
+def streams(stack: StackRecord) -> dict[Location, list[RecordedTensor]]:
     """Every stream like `stream`, by location. Of a stream that grows by a part per layer the newest part is meant; one
     that only holds earlier values of the first stream, as the input of a layer, is left out."""
     lines = {Location(stack=stack.name): stream(stack)}
@@ -55,7 +55,7 @@ def as_state(stack: StackRecord, parts: Sequence[Tensor]) -> Any:
     return tuple(parts) if len(stack.streams) > 1 else parts[0]
 
 
-def layer_outputs(stack: StackRecord) -> list[Recorded]:
+def layer_outputs(stack: StackRecord) -> list[RecordedTensor]:
     """The first stream after each layer, before any final norm."""
     return [sublayer.after[0] for sublayer in stack.sublayers if sublayer.place.last]
 
@@ -66,13 +66,13 @@ def norms_of(stack: StackRecord) -> list[NormRecord]:
     return stack.norms
 
 
-def branch_of(stack: StackRecord, sublayer: SublayerRecord) -> Recorded:
+def branch_of(stack: StackRecord, sublayer: SublayerRecord) -> RecordedTensor:
     if sublayer.branch is None:
         raise NotMeasurable(f"the branches of the {stack.name} could not be separated from its stream")
     return sublayer.branch
 
 
-def variance(stack: StackRecord, seen: Recorded) -> float:
+def variance(stack: StackRecord, seen: RecordedTensor) -> float:
     """Over all real positions and all channels."""
     return positions(stack, seen).var(correction=0).item()
 
@@ -95,11 +95,11 @@ def placements(stacks: Sequence[StackRecord]) -> dict[str, Placement | None]:
     return {stack.name: placement_of(stack) for stack in stacks}
 
 
-def _some_norm_ends_at(places: Sequence[Recorded], norms: Sequence[NormRecord]) -> bool:
+def _some_norm_ends_at(places: Sequence[RecordedTensor], norms: Sequence[NormRecord]) -> bool:
     return any(same(norm.output, place) for place in places for norm in norms)
 
 
-def same(one: Recorded, other: Recorded) -> bool:
+def same(one: RecordedTensor, other: RecordedTensor) -> bool:
     """Whether two recorded tensors hold the same numbers, as far as a few positions tell."""
     if one.value.shape != other.value.shape:
         return False

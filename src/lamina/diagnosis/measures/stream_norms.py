@@ -22,7 +22,7 @@ from torch import Tensor
 from lamina.diagnosis.measures.base import Evidence, Measure, require
 from lamina.diagnosis.measures.reading import branch_of, placement_of, positions, stacks_of, streams
 from lamina.diagnosis.measures.statistics import ratio
-from lamina.diagnosis.recording.records import Recorded, StackRecord
+from lamina.diagnosis.recording.records import RecordedTensor, StackRecord
 from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
 
 EPSILON = 0.1
@@ -48,12 +48,12 @@ class StreamNorms(Measure):
         return self.measurement([*measured, *predicted], facts=[fact for stack in stacks for fact in _facts(stack)])
 
 
-def squared_norms(stack: StackRecord, recorded: Recorded) -> Tensor:
+def squared_norms(stack: StackRecord, recorded: RecordedTensor) -> Tensor:
     """‖x‖² ÷ d of every real position."""
     return positions(stack, recorded).square().mean(-1)
 
 
-def _size(stack: StackRecord, recorded: Recorded) -> float:
+def _size(stack: StackRecord, recorded: RecordedTensor) -> float:
     return squared_norms(stack, recorded).mean().item()
 
 

@@ -10,7 +10,7 @@ from lamina.diagnosis.measures.layer_gradients import NormsByLayer, WeakestLayer
 from lamina.diagnosis.results import Grid, Location, Series
 from lamina.diagnosis.watching.observation import MatrixObservation, Observation
 
-Size = Callable[[MatrixObservation], float | None]
+MatrixQuantity = Callable[[MatrixObservation], float | None]
 """One number of an observed matrix; None where it has none."""
 
 
@@ -23,7 +23,7 @@ def layer_map(stack: str, rows: Iterable[Sequence[float]]) -> Grid:
     return Grid(location=Location(stack=stack), values=tuple(map(tuple, rows)), rows="layer", columns="watched step")
 
 
-def by_kind(history: Sequence[Observation], size: Size) -> tuple[list[Series], list[Grid]]:
+def by_kind(history: Sequence[Observation], size: MatrixQuantity) -> tuple[list[Series], list[Grid]]:
     """A series per stack and kind of matrix, the median over layers; a map per stack of the largest in each layer."""
     observed = [{each.location: value for each in one.matrices if (value := size(each)) is not None} for one in history]
     kinds: dict[Location, list[Location]] = {}

@@ -21,7 +21,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from lamina.diagnosis.recording.own import Recording
+from lamina.diagnosis.recording.own import StackRecords
 from lamina.diagnosis.recording.stream_trace import StreamTrace
 from lamina.diagnosis.recording.structure import find_norms, find_repeated_layers, is_cross_attention, puts_batch_first
 from lamina.diagnosis.recording.taps import Taps
@@ -36,9 +36,9 @@ ONE_TO_ONE |= {"clone", "dropout"}
 
 
 @contextmanager
-def recording(model: nn.Module) -> Iterator[Recording]:
+def recording(model: nn.Module) -> Iterator[StackRecords]:
     """Record the first pass through the repeated layers of `model`; the backward pass must run inside the `with`."""
-    found, taps = Recording(), Taps()
+    found, taps = StackRecords(), Taps()
     tracer = _Tracer(model, taps)
     with ExitStack() as hooks:
         tracer.hook_into(hooks)

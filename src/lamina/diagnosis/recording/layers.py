@@ -14,7 +14,7 @@ from lamina.model.stack import Stack
 
 
 @dataclass(frozen=True, eq=False)
-class Layers:
+class ModelLayers:
     """The stacks, layers and weight matrices of a model."""
 
     layers: dict[str, list[list[nn.Module]]]
@@ -31,7 +31,7 @@ class Layers:
         return next(reversed(crossing or [each.stack for each in names.values()]), None)
 
 
-def find_layers(model: nn.Module) -> Layers:
+def find_layers(model: nn.Module) -> ModelLayers:
     own: dict[str, Stack] = {stack_name(path): stack for path, stack in own_stacks(model)}
     layers: dict[str, list[list[nn.Module]]] = {
         name: [[layer] for layer in stack.layers] for name, stack in own.items()
@@ -40,7 +40,7 @@ def find_layers(model: nn.Module) -> Layers:
         starts = range(0, len(found.members), found.period)
         layers[found.name] = [list(found.members[first : first + found.period]) for first in starts]
     schemes = tuple(dict.fromkeys(stack.residual.name for stack in own.values()))
-    return Layers(layers, name_matrices(model, layers, own), schemes)
+    return ModelLayers(layers, name_matrices(model, layers, own), schemes)
 
 
 def unwrap(model: nn.Module) -> nn.Module:

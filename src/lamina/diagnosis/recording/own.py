@@ -18,14 +18,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lamina.diagnosis.recording.records import NormRecord, Recorded, StackRecord, SublayerRecord
+from lamina.diagnosis.recording.records import NormRecord, RecordedTensor, StackRecord, SublayerRecord
 from lamina.diagnosis.recording.structure import is_norm
 from lamina.diagnosis.recording.taps import Taps
 from lamina.model.stack import Layer, Stack
 from lamina.residual.base import Place
 
 
-class Recording:
+class StackRecords:
     """The records of all stacks, filled in when the `with` block ends."""
 
     def __init__(self) -> None:
@@ -35,9 +35,9 @@ class Recording:
 
 
 @contextmanager
-def recording(model: nn.Module) -> Iterator[Recording]:
+def recording(model: nn.Module) -> Iterator[StackRecords]:
     """Record the first pass through every stack of `model`; the backward pass must run inside the `with` block."""
-    found, taps = Recording(), Taps()
+    found, taps = StackRecords(), Taps()
     recorders = [_StackRecorder(path, stack, taps) for path, stack in own_stacks(model)]
     with ExitStack() as hooks:
         for each in recorders:
@@ -71,7 +71,7 @@ class _StackRecorder:
         self.path, self.stack, self.taps = path, stack, taps
         self.record: StackRecord | None = None
         self.running = False
-        self.input: Recorded
+        self.input: RecordedTensor
         self.real: Tensor | None = None
         self.sublayers: list[SublayerRecord] = []
         self.norms: list[NormRecord] = []
@@ -135,7 +135,7 @@ class _StackRecorder:
         if self.running:
             self._close_sublayer(self.taps.record_streams(state))
 
-    def _close_sublayer(self, after: tuple[Recorded, ...]) -> None:
+    def _close_sublayer(self, after: tuple[RecordedTensor, ...]) -> None:
         """The streams after a sub-layer are those before the next one."""
         if self.sublayers and not self.sublayers[-1].after:
             self.sublayers[-1].after = after

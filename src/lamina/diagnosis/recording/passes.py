@@ -38,7 +38,7 @@ def gradients_of(model: nn.Module, run: Pass) -> dict[MatrixName, Tensor]:
         return _gradients(model)
 
 
-def recording(model: nn.Module) -> AbstractContextManager[own.Recording]:
+def recording(model: nn.Module) -> AbstractContextManager[own.StackRecords]:
     """Record Lamina's own stacks exactly; of any other model, what its structure shows."""
     return own.recording(model) if own.own_stacks(model) else foreign.recording(model)
 

@@ -16,7 +16,7 @@ from lamina.residual.base import Place
 
 
 @dataclass(eq=False)
-class Recorded:
+class RecordedTensor:
     """A tensor of the forward pass and the norm of its gradient."""
 
     value: Tensor
@@ -34,8 +34,8 @@ class NormRecord:
     module: nn.Module
     sublayer: int | None
     """The sub-layer of the stack that it belongs to, from 0; None before the first and after the last."""
-    input: Recorded
-    output: Recorded
+    input: RecordedTensor
+    output: RecordedTensor
 
 
 @dataclass(eq=False)
@@ -43,13 +43,13 @@ class SublayerRecord:
     """One sub-layer; where a foreign layer could not be divided into sub-layers, the whole layer, of kind `layer`."""
 
     place: Place
-    read: Recorded
+    read: RecordedTensor
     """The input of the sub-layer's function."""
-    branch: Recorded | None
+    branch: RecordedTensor | None
     """The output of the sub-layer's function, before the residual sum."""
-    before: tuple[Recorded, ...]
+    before: tuple[RecordedTensor, ...]
     """The residual streams before this sub-layer, named by the stack's `streams`."""
-    after: tuple[Recorded, ...]
+    after: tuple[RecordedTensor, ...]
     """The residual streams after this sub-layer."""
 
 
@@ -61,10 +61,10 @@ class StackRecord:
     """`encoder`, `decoder`, `stack`, or a foreign module's path."""
     streams: tuple[str, ...]
     """The names of its residual streams."""
-    input: Recorded
+    input: RecordedTensor
     sublayers: list[SublayerRecord]
     norms: list[NormRecord]
-    output: Recorded
+    output: RecordedTensor
     """The output, after a final norm if there is one."""
     own: Stack | None = None
     """Lamina's stack, whose residual sites can be run again; None for a foreign module."""

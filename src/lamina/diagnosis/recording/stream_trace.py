@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from lamina.diagnosis.recording.records import NormRecord, Recorded, StackRecord, SublayerRecord
+from lamina.diagnosis.recording.records import NormRecord, RecordedTensor, StackRecord, SublayerRecord
 from lamina.diagnosis.recording.structure import RepeatedLayers
-from lamina.diagnosis.recording.taps import Key, Taps, key_of
+from lamina.diagnosis.recording.taps import StorageKey, Taps, key_of
 from lamina.residual.base import Place
 
 
@@ -19,11 +19,11 @@ class Operation:
 
     member: int
     """The member of the repeated layers in which it ran."""
-    source: Key
-    result: Key
-    before: Recorded
-    after: Recorded
-    branch: Recorded | None = None
+    source: StorageKey
+    result: StorageKey
+    before: RecordedTensor
+    after: RecordedTensor
+    branch: RecordedTensor | None = None
     """The other summand of a residual sum."""
     kind: str = ""
     """The kind of sub-layer that computed the branch."""
@@ -35,8 +35,8 @@ class Operation:
 class Boundary:
     """The input or the output of a member of the repeated layers."""
 
-    key: Key
-    recorded: Recorded
+    key: StorageKey
+    recorded: RecordedTensor
 
 
 class StreamTrace:
@@ -51,7 +51,7 @@ class StreamTrace:
         self._modules = {each for member in layers.members for each in member.modules()}
         self._member: int | None = None
         self._size = 0
-        self._stream: set[Key] = set()
+        self._stream: set[StorageKey] = set()
         self._held: list[Tensor] = []  # references, so that no storage address is used twice
         self._attends = self._crosses = False
 
@@ -195,7 +195,7 @@ class StreamTrace:
                 current = operation.source
         return path[::-1] if current == self.inputs[member].key else []
 
-    def _input_of_branch(self, addition: Operation, path: Sequence[Operation]) -> Recorded:
+    def _input_of_branch(self, addition: Operation, path: Sequence[Operation]) -> RecordedTensor:
         """The output of a norm that reads the stream and is not on its path, if there is one; else the stream."""
         for each in self.operations:
             if each.member == addition.member and each.norm and each.source == addition.source and each not in path:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from lamina.diagnosis.recording.records import Recorded
+from lamina.diagnosis.recording.records import RecordedTensor
 
-Key = tuple[int, int, int]
+StorageKey = tuple[int, int, int]
 """Storage address, offset and number of elements: the same for a tensor and its views of the same elements."""
 
 
@@ -21,20 +21,20 @@ class Taps:
     """Records the tensors of one pass, each once, however often it is met."""
 
     def __init__(self) -> None:
-        self._recorded: dict[int, tuple[Tensor, int, Recorded]] = {}
-        self._norms: list[tuple[Recorded, Tensor]] = []
+        self._recorded: dict[int, tuple[Tensor, int, RecordedTensor]] = {}
+        self._norms: list[tuple[RecordedTensor, Tensor]] = []
 
-    def record(self, tensor: Tensor) -> Recorded:
+    def record(self, tensor: Tensor) -> RecordedTensor:
         if id(tensor) in self._recorded:
             return self._recorded[id(tensor)][2]
-        recorded = Recorded(tensor.detach())
+        recorded = RecordedTensor(tensor.detach())
         # A reference to the tensor keeps its id from being used again.
         self._recorded[id(tensor)] = tensor, tensor._version, recorded
         if tensor.requires_grad:
             tensor.register_hook(self._norm_hook(recorded))  # type: ignore[no-untyped-call]
         return recorded
 
-    def record_streams(self, state: Tensor | tuple[Tensor, ...]) -> tuple[Recorded, ...]:
+    def record_streams(self, state: Tensor | tuple[Tensor, ...]) -> tuple[RecordedTensor, ...]:
         """The residual streams of a state, which is one tensor or several."""
         return tuple(self.record(stream) for stream in ((state,) if isinstance(state, Tensor) else state))
 
@@ -51,7 +51,7 @@ class Taps:
             return []
         return [f"{overwritten} recorded tensors were overwritten in place; their values are later ones"]
 
-    def _norm_hook(self, recorded: Recorded) -> Callable[[Tensor], None]:
+    def _norm_hook(self, recorded: RecordedTensor) -> Callable[[Tensor], None]:
         def keep_norm(gradient: Tensor) -> None:
             self._norms.append((recorded, norm_of(gradient)))
 
@@ -64,6 +64,6 @@ def norm_of(tensor: Tensor) -> Tensor:
     return torch.linalg.vector_norm(tensor.detach(), dtype=precision)
 
 
-def key_of(tensor: Tensor) -> Key:
+def key_of(tensor: Tensor) -> StorageKey:
     """Identifies the elements of a tensor, whichever view of them it is."""
     return tensor.untyped_storage().data_ptr(), int(tensor.storage_offset()), tensor.numel()

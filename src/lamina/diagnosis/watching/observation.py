@@ -10,14 +10,14 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from lamina.diagnosis.results import Location, Measurement, Result
+from lamina.diagnosis.results import Location, Measurement, TypedResult
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
 
 VERSION: Literal[2] = 2
 
 
-class MatrixObservation(Result):
+class MatrixObservation(TypedResult):
     """The gradient and the update of one weight matrix; those of one kind in one layer count as one matrix."""
 
     location: Location
@@ -33,7 +33,7 @@ class MatrixObservation(Result):
     """The learning rate of this step."""
 
 
-class StreamObservation(Result):
+class StreamObservation(TypedResult):
     """The residual streams of one stack."""
 
     stack: str
@@ -43,7 +43,7 @@ class StreamObservation(Result):
     """The largest absolute value in any stream after any layer."""
 
 
-class OutsideBand(Result):
+class OutsideBand(TypedResult):
     """A matrix whose update lies outside the band of its updates before."""
 
     location: Location
@@ -56,7 +56,7 @@ class OutsideBand(Result):
         return max(self.times_usual, 1 / self.times_usual) if isfinite(self.times_usual) else inf
 
 
-class Observation(Result):
+class Observation(TypedResult):
     """One watched step."""
 
     step: int
@@ -111,13 +111,13 @@ def flat_name(location: Location) -> str:
     return location.module or ".".join(str(part) for part in parts if part is not None)
 
 
-class _File(Result):
+class _ObservationFile(TypedResult):
     version: Literal[2] = VERSION
     observations: tuple[Observation, ...]
 
 
 def write_observations(file: Path, observations: Sequence[Observation]) -> None:
-    write_file(file, _File(observations=tuple(observations)).model_dump_json().encode())
+    write_file(file, _ObservationFile(observations=tuple(observations)).model_dump_json().encode())
 
 
 def read_observations(file: Path, until: int) -> list[Observation]:
@@ -127,7 +127,7 @@ def read_observations(file: Path, until: int) -> list[Observation]:
     except FileNotFoundError:
         return []
     try:
-        observations = _File.model_validate_json(raw).observations
+        observations = _ObservationFile.model_validate_json(raw).observations
     except ValidationError as error:
         raise UserError(f"{file}: {_explain(raw)}") from error
     return [each for each in observations if each.step <= until]

@@ -19,7 +19,7 @@ MOST_PARTS = 8
 MOST_LINES = 8
 """Of one stack; where there are more, each quantity has a panel of its own."""
 
-Part = tuple[Location, str, Stage | None]
+LineIdentity = tuple[Location, str, Stage | None]
 """What a measured line is about: location, quantity, stage."""
 
 
@@ -52,7 +52,7 @@ class Panel:
 def choose_panels(models: Sequence[MeasuredModel], *, titled: bool = False) -> list[Panel]:
     """The panels of one measure, for one model or for several; `titled` says that titles name a single model too."""
     every = [series for model in models for series in _measured(model.measurement)]
-    parts: dict[Part, Series] = {}
+    parts: dict[LineIdentity, Series] = {}
     for series in every:
         parts.setdefault(_part(series), series)
     if len(models) == 1 or len(parts) > MOST_PARTS:
@@ -65,7 +65,7 @@ def _measured(measurement: Measurement) -> Sequence[Series]:
     return measurement.measured or measurement.series
 
 
-def _part(series: Series) -> Part:
+def _part(series: Series) -> LineIdentity:
     return series.location, series.quantity, series.stage
 
 

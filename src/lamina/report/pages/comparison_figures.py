@@ -27,7 +27,7 @@ COMPARED = {
 }
 """The measures that a comparison shows, and of which part of the model; the page of a diagnosis has the rest."""
 Item = TypeVar("Item", Series, Grid, Fact)
-Points = Sequence[tuple[float, float]]
+LossCurve = Sequence[tuple[float, float]]
 """Steps and losses."""
 
 
@@ -75,7 +75,7 @@ def loss_sections(groups: Groups) -> list[FigureSection]:
     return [section for section in sections if section.panels]
 
 
-def _loss_section(name: str, curves: Mapping[Variant, Sequence[Points]]) -> FigureSection:
+def _loss_section(name: str, curves: Mapping[Variant, Sequence[LossCurve]]) -> FigureSection:
     """A panel for each depth, a line for each scheme."""
     series = {variant: _over_seeds([line for line in lines if line]) for variant, lines in curves.items() if any(lines)}
     models = list(dict.fromkeys(variant.schemes for variant in series))
@@ -109,7 +109,7 @@ def _spans_decades(lines: Iterable[Series]) -> bool:
     return bool(found) and min(found) > 0 and max(found) > 100 * min(found)
 
 
-def _over_seeds(lines: Sequence[Points]) -> Series:
+def _over_seeds(lines: Sequence[LossCurve]) -> Series:
     """Mean and standard deviation at each step that any run has; long curves are averaged over intervals."""
     values: dict[float, list[float]] = {}
     for line in lines:
@@ -130,7 +130,7 @@ def _deviation(values: Sequence[float]) -> float:
     return statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else 0.0
 
 
-def _shortened(line: Points) -> Points:
+def _shortened(line: LossCurve) -> LossCurve:
     """At most `MOST_POINTS` points: means over intervals, each at its last step."""
     width = math.ceil(len(line) / MOST_POINTS)
     parts = [line[at : at + width] for at in range(0, len(line), width)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lamina.training.callbacks.base import Callback
-from lamina.training.callbacks.samples import Samples
+from lamina.training.callbacks.samples import WriteSamples
 from lamina.training.callbacks.trackers import TRACKERS
 from lamina.training.callbacks.watch import WatchModel
 
@@ -17,7 +17,7 @@ def built_in_callbacks(config: RunConfig) -> list[Callback]:
     """Those that a config asks for."""
     callbacks: list[Callback] = [TRACKERS[name]() for name in config.train.track]
     if config.train.samples:
-        callbacks.append(Samples(config.train.samples))
+        callbacks.append(WriteSamples(config.train.samples))
     if config.diagnose.every:
         callbacks.append(WatchModel(config.diagnose))
     return callbacks

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lamina.training.loop import Training
 
 
-class Samples(Callback):
+class WriteSamples(Callback):
     """Writes so many outputs, each with its source and reference, where the task generates text."""
 
     def __init__(self, count: int) -> None:

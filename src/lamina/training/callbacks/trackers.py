@@ -14,7 +14,7 @@ from lamina.training.callbacks.base import Callback
 if TYPE_CHECKING:
     from lamina.training.loop import Training
 
-Name = Literal["tensorboard", "wandb"]
+TrackerName = Literal["tensorboard", "wandb"]
 
 
 class TensorBoard(Callback):
@@ -67,7 +67,7 @@ class WeightsAndBiases(Callback):
             self._run.finish()
 
 
-TRACKERS: dict[Name, type[TensorBoard] | type[WeightsAndBiases]] = {
+TRACKERS: dict[TrackerName, type[TensorBoard] | type[WeightsAndBiases]] = {
     "tensorboard": TensorBoard,
     "wandb": WeightsAndBiases,
 }

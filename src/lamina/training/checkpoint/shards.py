@@ -25,7 +25,7 @@ from torch.distributed.tensor import DTensor
 
 from lamina.training.checkpoint.snapshot import Tensors
 
-Like = Callable[[str], Tensor | None]
+ShardedLike = Callable[[str], Tensor | None]
 """By name, a tensor whose sharding the one that is read gets; None for a whole tensor."""
 
 
@@ -42,7 +42,7 @@ def write_shards(folder: Path, tensors: Tensors) -> None:
         raise _as_one_error(failed) from failed
 
 
-def read_shards(folder: Path, like: Like) -> dict[str, Tensor]:
+def read_shards(folder: Path, like: ShardedLike) -> dict[str, Tensor]:
     """All tensors of the shards in the folder."""
     reader = HuggingFaceStorageReader(str(folder))
     tensors = {}

@@ -38,7 +38,7 @@ from lamina.run_folder.checkpoints import (
     unfinished_checkpoints,
 )
 from lamina.run_folder.seal import DamagedCheckpoint, check, seal
-from lamina.training.checkpoint.shards import Like, are_sharded, read_shards, write_shards
+from lamina.training.checkpoint.shards import ShardedLike, are_sharded, read_shards, write_shards
 from lamina.training.checkpoint.snapshot import Snapshot, Tensors, parameter_of
 from lamina.training.distributed.world import ALONE, World
 
@@ -191,7 +191,7 @@ def _finish(folder: Path) -> None:
         sync_folder(path)  # works for files, too
 
 
-def _read_tensors(file: Path, like: Like) -> Tensors:
+def _read_tensors(file: Path, like: ShardedLike) -> Tensors:
     return load_file(file) if file.exists() else read_shards(file.with_suffix(""), like)
 
 

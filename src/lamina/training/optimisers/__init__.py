@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import torch
-from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
+from pydantic import Field, NonNegativeFloat, SerializeAsAny, ValidationInfo, field_validator
 
 from lamina.model.transformer import Transformer
 from lamina.options import Options, own_options
@@ -18,7 +18,6 @@ from lamina.training.optimisers.base import Optimiser, ParameterGroups
 OPTIMISERS = Registry(__name__, Optimiser, kind="optimiser", group="lamina.optimisers")
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class OptimiserOptions(Options):
@@ -26,11 +25,11 @@ class OptimiserOptions(Options):
     """The update rule: `adam`, `adamw`, `radam`, `sgd`, or one that an installed package adds."""
     betas: tuple[Beta, Beta] = (0.9, 0.98)
     """Adam's β₁ and β₂: decay of the running means of the gradient and of its square."""
-    eps: NotNegative = 1e-8
+    eps: NonNegativeFloat = 1e-8
     """Adam's ε, added to the root of the second moment."""
     momentum: Beta = 0.0
     """Momentum of `sgd`; 0 for none."""
-    weight_decay: NotNegative = 0.0
+    weight_decay: NonNegativeFloat = 0.0
     """Weight decay: decoupled from the gradient in `adamw` and `radam`, added to the gradient in `adam` and `sgd`."""
     options: SerializeAsAny[Options] = Field(Options(), validate_default=True)
     """Options of this optimiser alone; `adam`, `adamw`, `radam` and `sgd` have none."""

@@ -5,6 +5,8 @@ m ← β₁m + (1 − β₁)g,  v ← β₂v + (1 − β₂)g²,  w ← w − η
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 
 from lamina.training.optimisers.base import Optimiser, ParameterGroups, use_fused
@@ -13,10 +15,11 @@ from lamina.training.optimisers.base import Optimiser, ParameterGroups, use_fuse
 class Adam(Optimiser):
     name = "adam"
     is_adaptive = True
+    torch_class: ClassVar[type[torch.optim.Adam]] = torch.optim.Adam
 
     def build(self, groups: ParameterGroups) -> torch.optim.Optimizer:
         shared = self.shared
-        return torch.optim.Adam(groups, lr=0.0, betas=shared.betas, eps=shared.eps, fused=use_fused(groups))
+        return self.torch_class(groups, lr=0.0, betas=shared.betas, eps=shared.eps, fused=use_fused(groups))
 
     def state_tensors(self) -> int:
         return 2

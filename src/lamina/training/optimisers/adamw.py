@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from lamina.training.optimisers.base import Optimiser, ParameterGroups, use_fused
+from lamina.training.optimisers.adam import Adam
 
 
-class AdamW(Optimiser):
+class AdamW(Adam):
     name = "adamw"
-    is_adaptive = True
-
-    def build(self, groups: ParameterGroups) -> torch.optim.Optimizer:
-        shared = self.shared
-        return torch.optim.AdamW(groups, lr=0.0, betas=shared.betas, eps=shared.eps, fused=use_fused(groups))
-
-    def state_tensors(self) -> int:
-        return 2
+    torch_class = torch.optim.AdamW
