@@ -129,4 +129,4 @@ def test_no_two_modules_define_a_class_or_an_alias_of_the_same_name() -> None:
             modules[name].append(str(file.relative_to(SOURCE)))
     assert "Diagnosis" in modules
     assert {name: files for name, files in modules.items() if len(files) > 1} == {}
-    assert type_names("class A: ...\nB = int | str\nT = TypeVar('T')\nLIMIT = 3\nvalue = 2") == ["A", "B"]
+    assert type_names("class A: ...\nBoth = int | str\nT = TypeVar('T')\nLIMIT = 3\nvalue = 2") == ["A", "Both"]
