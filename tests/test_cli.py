@@ -16,7 +16,7 @@ from support.trained_runs import trained_run
 
 
 def lamina(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "lamina.cli", *arguments], capture_output=True, text=True, cwd=cwd)
+    return subprocess.run([sys.executable, "-m", "lamina", *arguments], capture_output=True, text=True, cwd=cwd)
 
 
 def test_help_is_quick_because_it_does_not_import_torch() -> None:

@@ -55,7 +55,7 @@ def make_real(made: Path) -> None:
 
 
 def lamina(folder: Path, *words: str) -> None:
-    command = [sys.executable, "-m", "lamina.cli", *words]
+    command = [sys.executable, "-m", "lamina", *words]
     ran = subprocess.run(command, cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
 

@@ -169,7 +169,7 @@ def test_the_command_under_torchrun(root: Path) -> None:
     lamina = [
         sys.executable,
         "-m",
-        "lamina.cli",
+        "lamina",
         "train",
         str(root / "launched.toml"),
         "--folder",

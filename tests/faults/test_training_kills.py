@@ -113,7 +113,7 @@ def whole(config: Path, nursery: Nursery) -> Path:
 
 
 def start(config: Path, folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "lamina.cli", "train", str(config), "--folder", str(folder)]
+    command = [sys.executable, "-m", "lamina", "train", str(config), "--folder", str(folder)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

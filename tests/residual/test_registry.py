@@ -53,9 +53,9 @@ def reference(x: Tensor, layers: Layers, p: Parameters) -> Tensor:
 def test_one_new_file_is_a_new_scheme(tmp_path: Path) -> None:
     (copy_package(tmp_path) / "residual" / "halved.py").write_text(NEW_SCHEME)
 
-    table = run("-m", "lamina.cli", "schemes", path=tmp_path)
+    table = run("-m", "lamina", "schemes", path=tmp_path)
     assert "halved" in table.stdout, table.stderr
-    shown = run("-m", "lamina.cli", "schemes", "halved", path=tmp_path)
+    shown = run("-m", "lamina", "schemes", "halved", path=tmp_path)
     assert "x ← LN(x + f(x)/2)" in shown.stdout
     assert "Nobody 2026" in shown.stdout
 
@@ -75,7 +75,7 @@ def test_one_new_file_is_a_new_scheme(tmp_path: Path) -> None:
 def test_an_installed_package_adds_schemes_by_entry_point(tmp_path: Path) -> None:
     (tmp_path / "someones_halved.py").write_text(NEW_SCHEME)
     install(tmp_path, "lamina.schemes", halved="someones_halved:Halved")
-    shown = run("-m", "lamina.cli", "schemes", "halved", path=tmp_path)
+    shown = run("-m", "lamina", "schemes", "halved", path=tmp_path)
     assert "Nobody 2026" in shown.stdout, shown.stderr
 
 
@@ -108,7 +108,7 @@ def test_a_package_that_brings_a_broken_scheme_is_named_and_left_out(tmp_path: P
     (tmp_path / "somebody.py").write_text("raise RuntimeError('half installed')\n")
     entries = {"broken": "somebody:Broken", "post-ln": "somebody:Other", "nothing": "json:JSONEncoder"}
     install(tmp_path, "lamina.schemes", **entries)
-    listed = run("-m", "lamina.cli", "schemes", path=tmp_path)
+    listed = run("-m", "lamina", "schemes", path=tmp_path)
     assert listed.returncode == 0, listed.stderr
     assert "someones: residual scheme 'broken' (somebody:Broken) cannot be used" in listed.stderr
     assert "left out: half installed" in listed.stderr

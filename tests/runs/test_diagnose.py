@@ -182,7 +182,8 @@ def test_a_run_that_is_half_written(place: Path, tmp_path: Path) -> None:
 def test_depths_on_the_command_line() -> None:
     from typer.testing import CliRunner
 
-    from lamina.cli import _read_depths, app
+    from lamina.cli import app
+    from lamina.cli.reports import _read_depths
 
     assert _read_depths("2,8, 32") == (2, 8, 32)
     asked = CliRunner().invoke(app, ["diagnose", "missing.toml", "--depths", "2;8"])

@@ -25,7 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "lamina.cli", "generate", *arguments]
+    return [sys.executable, "-m", "lamina", "generate", *arguments]
 
 
 def generate(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,7 @@ import pytest
 
 import lamina
 from lamina import UserError
-from lamina.cli import _load
+from lamina.cli.models import _load
 from lamina.runs.run import Run
 from support.trained_runs import trained_run
 

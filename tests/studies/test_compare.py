@@ -228,7 +228,7 @@ def test_what_cannot_be_planned_is_limited_by_cores_alone(
 def test_interrupted_it_keeps_what_is_done_and_goes_on(config: Path, tmp_path: Path) -> None:
     overrides = ["train.steps=200", "train.save_every=50", "train.validate_every=100", "train.threads=1"]
     whole = trained(cells_of(config, ["b2t"], overrides), tmp_path / "whole")
-    command = [sys.executable, "-m", "lamina.cli", "compare", str(config), *overrides, "--residual", "b2t"]
+    command = [sys.executable, "-m", "lamina", "compare", str(config), *overrides, "--residual", "b2t"]
     command += ["--folder", str(tmp_path / "runs")]
     run = tmp_path / "runs" / "b2t-1-seed1"
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts)

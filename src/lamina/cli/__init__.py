@@ -1,0 +1,27 @@
+"""The commands: each parses its arguments, calls one function and prints its result.
+
+What a command needs is imported when it is called, so that `lamina --help` does not wait for torch.
+"""
+# ruff: noqa: I001  `lamina --help` lists the commands in the order of these imports.
+
+from lamina.cli.app import app, main
+from lamina.cli.start import demo, schemes, prepare
+from lamina.cli.training import train, plan, compare, average
+from lamina.cli.models import evaluate, generate
+from lamina.cli.reports import diagnose, report
+
+__all__ = [
+    "app",
+    "average",
+    "compare",
+    "demo",
+    "diagnose",
+    "evaluate",
+    "generate",
+    "main",
+    "plan",
+    "prepare",
+    "report",
+    "schemes",
+    "train",
+]

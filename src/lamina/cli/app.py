@@ -1,0 +1,53 @@
+"""The command `lamina`, and what its process prints and returns."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Annotated
+
+import typer
+
+from lamina.errors import UserError
+
+app = typer.Typer(
+    name="lamina",
+    help="Train deep Transformers whose residual connections you choose, and measure why they do or do not train.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with: lamina demo",
+)
+
+
+START, TRAINING, MODELS, REPORTS = "Start", "Train", "Use a trained model", "See how runs went, and why"
+"""The headings of the groups of commands."""
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    if show:
+        from lamina import __version__
+
+        typer.echo(f"lamina {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """The entry point: a mistake of the user is reported as a sentence, without a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters still shows the rest
+    try:
+        app()
+    except UserError as error:
+        typer.secho(f"lamina: {error}", err=True, fg="red")
+        sys.exit(2)
+    except OSError as error:
+        typer.secho(f"lamina: {error}", err=True, fg="red")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        typer.echo("lamina: interrupted", err=True)
+        sys.exit(130)

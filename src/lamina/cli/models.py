@@ -1,0 +1,77 @@
+"""The commands that use a trained model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lamina.cli.app import MODELS, app
+from lamina.errors import UserError
+from lamina.run_folder.checkpoints import BEST
+
+if TYPE_CHECKING:
+    from lamina.runs.run import Run
+
+
+@app.command(
+    rich_help_panel=MODELS,
+    epilog="Examples: lamina evaluate runs/b2t --split test --checkpoint average · lamina evaluate runs/b2t "
+    "length_penalty=1.2",
+)
+def evaluate(
+    run: Annotated[str, typer.Argument(help="A run folder.")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="Options of generation, as key=value.")] = None,
+    split: Annotated[str, typer.Option(help="The split to evaluate on.")] = "valid",
+    checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = BEST,
+    beam: Annotated[int | None, typer.Option(min=1, help="Beam size; by default that of the config.")] = None,
+    int8: Annotated[bool, typer.Option("--int8", help="Use int8 weights, on the CPU.")] = False,
+) -> None:
+    """Measure a trained model with the metrics of its task."""
+    from lamina.report.terminal.runs import show_evaluation
+
+    show_evaluation(_load(run, checkpoint, overrides, beam, int8).evaluate(split))
+
+
+@app.command(
+    rich_help_panel=MODELS,
+    epilog="Examples: lamina generate runs/b2t < source.txt > output.txt · lamina generate runs/lm method=sample "
+    "top_p=0.9 --input prompts.txt · lamina generate runs/b2t --input source.txt --score target.txt",
+)
+def generate(
+    run: Annotated[str, typer.Argument(help="A run folder.")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="Options of generation, as key=value.")] = None,
+    input_file: Annotated[str, typer.Option("--input", help="A file of lines; - reads standard input.")] = "-",
+    output_file: Annotated[str, typer.Option("--output", help="Where outputs go; - for standard output.")] = "-",
+    output_format: Annotated[str, typer.Option(help="text (a line for each line) or jsonl (with scores).")] = "text",
+    to: Annotated[str | None, typer.Option(help="The language to translate into, where there are several.")] = None,
+    prefix: Annotated[str, typer.Option(help="What every output has to start with.", show_default=False)] = "",
+    score: Annotated[str | None, typer.Option(help="A file of targets to score instead of generating.")] = None,
+    checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = BEST,
+    beam: Annotated[int | None, typer.Option(min=1, help="Beam size; by default that of the config.")] = None,
+    int8: Annotated[bool, typer.Option("--int8", help="Use int8 weights, on the CPU.")] = False,
+) -> None:
+    """Translate, summarise or continue lines of text, or score given targets."""
+    from lamina.runs.generation import generate_file, score_file
+
+    for override in overrides or []:
+        if Path(override).is_file():
+            raise UserError(f"{override} is a file, not an option: to read it, say --input {override}")
+    if score is not None and prefix:
+        raise UserError("--score takes targets as they are; --prefix is for outputs that are generated")
+    loaded = _load(run, checkpoint, overrides, beam, int8)
+    if score is None:
+        generate_file(loaded, input_file, output_file, output_format=output_format, to=to, prefix=prefix)
+    else:
+        score_file(loaded, input_file, score, output_file, output_format=output_format, to=to)
+
+
+def _load(path: str, checkpoint: str, overrides: list[str] | None, beam: int | None, int8: bool) -> Run:
+    from lamina.api import load
+    from lamina.config import read_overrides
+
+    generation = read_overrides(overrides or [], example="length_penalty=1.2")
+    generation |= {} if beam is None else {"method": "beam", "beam": beam}
+    run = load(path, checkpoint, generation=generation)
+    return run.quantise() if int8 else run

@@ -1,0 +1,83 @@
+"""The commands that say how runs went, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lamina.cli.app import REPORTS, app
+from lamina.errors import UserError
+from lamina.run_folder.checkpoints import BEST
+
+
+@app.command(
+    rich_help_panel=REPORTS,
+    epilog="Examples: lamina diagnose configs/smoke/translation.toml model.residual=b2t · lamina diagnose runs/b2t · "
+    "lamina diagnose one.toml other.toml --output why.md · lamina diagnose path/to/bert",
+)
+def diagnose(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            help="Configs, run folders, folders with config.json and safetensors, stored diagnoses (.json); "
+            "options as key=value."
+        ),
+    ],
+    seeds: Annotated[int, typer.Option(min=1, help="How many models are initialised, of a config.")] = 5,
+    batches: Annotated[int, typer.Option(min=1, help="How many batches each model is run on.")] = 4,
+    tokens: Annotated[int, typer.Option(min=1, help="Tokens in a batch.")] = 256,
+    checkpoint: Annotated[str, typer.Option(help="Of runs: best, latest, average or step-00001000.")] = BEST,
+    depths: Annotated[
+        str,
+        typer.Option(
+            help="Numbers of layers for the change of the output against depth; up to 100 in the paper, which takes "
+            "minutes where the model is wide."
+        ),
+    ] = "2,4,8,16",
+    output: Annotated[Path, typer.Option(help="The page: .html, .md, or .json for the numbers.")] = Path("why.html"),
+) -> None:
+    """Measure why a model trains or does not: print the findings and write a page with all figures."""
+    from lamina.api import diagnose_paths
+    from lamina.files.progress import progress_bar
+    from lamina.report.pages.diagnosis import save_diagnoses
+    from lamina.report.pages.page import form_of
+    from lamina.report.terminal.diagnosis import show_diagnoses
+    from lamina.runs.diagnose import Extent
+
+    form_of(output, others=("json",))  # before the work, not after it
+    extent = Extent(seeds, batches, tokens, checkpoint, output_depths=_read_depths(depths))
+    with progress_bar() as progress:
+        diagnoses = diagnose_paths(what, extent, progress)
+    save_diagnoses(diagnoses, output)
+    show_diagnoses(diagnoses, output)
+
+
+def _read_depths(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UserError(f"depths are numbers of layers, separated by commas, such as 2,8,32, not {text!r}") from None
+
+
+@app.command(rich_help_panel=REPORTS, epilog="Example: lamina report runs/own-compared/* --output compared.html")
+def report(
+    runs: Annotated[list[str], typer.Argument(help="Run folders, all of one task; files among them are left out.")],
+    output: Annotated[
+        str, typer.Option(help="The page, .html or .md; or its first curves alone, .svg, .pdf or .png.")
+    ] = "report.html",
+    title: Annotated[str, typer.Option(help="Its heading.")] = "",
+) -> None:
+    """Put finished, failed or unfinished runs side by side in one page."""
+    from lamina.report.comparison_report import ComparisonReport, check_report_file
+    from lamina.report.terminal.runs import show_comparison
+
+    file = check_report_file(output)
+    compared = ComparisonReport.read(runs)
+    compared.save(file, title)
+    show_comparison(compared.summaries, compared.conclusions)
+    if compared.left_out:
+        left_out = ", ".join(map(str, compared.left_out))
+        typer.echo(f"\nLeft out, as files or as runs that were replaced: {left_out}")
+    typer.echo(f"\nThe report: {file}")

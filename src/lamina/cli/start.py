@@ -1,0 +1,77 @@
+"""The commands to begin with: the demo, the residual schemes, and data for training."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lamina.cli.app import START, app
+
+
+@app.command(rich_help_panel=START, epilog="Example: lamina demo --folder /tmp/demo")
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where data, runs and the report go.")] = Path("lamina-demo"),
+    steps: Annotated[int, typer.Option(min=1, help="Updates of each run.")] = 500,
+) -> None:
+    """Train a deep model under five residual schemes on an embedded language, and report which train and why."""
+    from lamina.studies.demo import run_demo
+
+    run_demo(folder, steps)
+
+
+@app.command(rich_help_panel=START, epilog="Examples: lamina schemes · lamina schemes resi-dual")
+def schemes(
+    name: Annotated[str | None, typer.Argument(help="One scheme, to see its equation, drawing and options.")] = None,
+) -> None:
+    """List the residual schemes, or show one."""
+    from lamina.report.terminal.schemes import show_scheme, show_table
+
+    if name is None:
+        show_table()
+    else:
+        show_scheme(name)
+
+
+@app.command(
+    rich_help_panel=START,
+    epilog="Examples: lamina prepare embedded-translation --output data/toy · lamina prepare iwslt14-de-en --folder "
+    "downloads --output data/iwslt · lamina prepare own.toml tokenizer.size=8000",
+)
+def prepare(
+    what: Annotated[str | None, typer.Argument(help="A named set, or a TOML file; leave it out for a list.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")
+    ] = None,
+    output: Annotated[str | None, typer.Option(help="Where the store goes.")] = None,
+    folder: Annotated[str | None, typer.Option(help="Where the source files are.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a store made from something else.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Show where the set comes from, and prepare nothing.")] = False,
+    dropped: Annotated[bool, typer.Option("--dropped", help="List the lines that were left out.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check a store and its sources against their hashes.")
+    ] = False,
+) -> None:
+    """Turn text into a store of tokens that training reads."""
+    from lamina.data.prepare import prepare as prepare_store
+    from lamina.data.sources import chosen_options
+    from lamina.files.progress import progress_bar
+    from lamina.report.terminal.stores import show_dropped, show_source, show_sources, show_store, verify_store
+
+    if what is None:
+        show_sources()
+    elif verify:
+        sys.exit(0 if verify_store(what) else 1)
+    elif show:
+        show_source(what)
+    else:
+        given = {"output": output, "folder": folder, "replace": replace or None}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        options = chosen_options(what, overrides or [], chosen)
+        with progress_bar() as progress:
+            store = prepare_store(options, progress)
+        show_store(store)
+        if dropped:
+            show_dropped(store)

@@ -1,0 +1,117 @@
+"""The commands that train, and that plan a training run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lamina.cli.app import TRAINING, app
+
+
+@app.command(
+    rich_help_panel=TRAINING,
+    epilog="Examples: lamina train configs/smoke/translation.toml · lamina train own.toml model.residual=b2t "
+    "train.steps=2000 --folder runs/b2t · lamina train runs/b2t (goes on where it was)",
+)
+def train(
+    config: Annotated[str, typer.Argument(help="A TOML file, or the folder of a run to go on with.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")
+    ] = None,
+    folder: Annotated[str | None, typer.Option(help="The run folder; by default runs/ and the file's name.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Go on though config or data have changed.")] = False,
+) -> None:
+    """Train a model, or go on with a run that was interrupted."""
+    from lamina.config import read_values
+    from lamina.run_folder.folder import RunFolder
+    from lamina.training.bf16 import prepare_environment
+
+    source = RunFolder(config).config if Path(config).is_dir() else config
+    prepare_environment(read_values(source, overrides or []))  # before torch is imported
+
+    from lamina.api import train as train_model
+    from lamina.report.terminal.runs import show_run
+
+    run = train_model(config, overrides or [], folder=folder, force=force)
+    show_run(run.summary())
+    status = run.folder.status()
+    sys.exit(status.exit_code if status else 1)
+
+
+@app.command(rich_help_panel=TRAINING, epilog="Example: lamina plan own.toml --gpus 8 --teraflops 312")
+def plan(
+    config: Annotated[str, typer.Argument(help="A TOML file.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")
+    ] = None,
+    gpus: Annotated[int, typer.Option(min=1, help="How many devices share a batch.")] = 1,
+    teraflops: Annotated[
+        float, typer.Option(min=0.001, help="The peak of one device, in 10¹² operations a second.")
+    ] = 100,
+    efficiency: Annotated[float, typer.Option(min=0.01, max=1, help="The share of the peak that is reached.")] = 0.4,
+) -> None:
+    """Estimate parameters, memory per device, operations and time of a training run, without running it."""
+    from lamina.report.terminal.runs import show_plan
+    from lamina.runs.run import Run, read_config
+
+    run = Run(read_config(config, overrides or []), "runs/plan")
+    show_plan(run.plan(devices=gpus, teraflops=teraflops, efficiency=efficiency))
+
+
+@app.command(
+    rich_help_panel=TRAINING,
+    epilog="Examples: lamina compare own.toml --residual post-ln,pre-ln,b2t · lamina compare own.toml --residual "
+    "post-ln,resi-dual --depth 6,12,18 --seeds 3 train.steps=2000",
+)
+def compare(
+    config: Annotated[str, typer.Argument(help="A TOML file.")],
+    residual: Annotated[
+        str, typer.Option(help="Schemes, separated by commas: b2t, or post-ln/pre-ln for encoder and decoder.")
+    ],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")
+    ] = None,
+    depth: Annotated[
+        str | None, typer.Option(help="Depths, separated by commas: 6,12, or 60-12 for encoder and decoder.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds of each.")] = 1,
+    folder: Annotated[
+        str | None, typer.Option(help="Where the runs go; by default runs/, the file's name and -compared.")
+    ] = None,
+    output: Annotated[str | None, typer.Option(help="The report, .html or .md; by default in that folder.")] = None,
+) -> None:
+    """Train the same model under several schemes side by side, and put them into one report."""
+    from lamina.api import compare as compare_schemes
+    from lamina.report.terminal.runs import show_comparison
+    from lamina.studies.compare import IncompleteComparison
+
+    place = Path(folder or f"runs/{Path(config).stem}-compared")
+    file = output or place / "report.html"
+    depths = depth.split(",") if depth else []
+    try:
+        compared = compare_schemes(
+            config, residual.split(","), depths, seeds, overrides=overrides or [], folder=place, report=file
+        )
+    except IncompleteComparison as incomplete:
+        if incomplete.report is not None:
+            show_comparison(incomplete.report.summaries, incomplete.report.conclusions)
+        raise
+    show_comparison(compared.summaries, compared.conclusions)
+    typer.echo(f"\nThe report: {file}")
+
+
+@app.command(rich_help_panel=TRAINING, epilog="Example: lamina average runs/b2t --last 10")
+def average(
+    run: Annotated[str, typer.Argument(help="A run folder.")],
+    last: Annotated[
+        int | None, typer.Option(min=1, help="How many of the last checkpoints; by default all that are kept.")
+    ] = None,
+) -> None:
+    """Average the weights of a run's last checkpoints."""
+    from lamina.runs.run import Run
+
+    averaged = ", ".join(each.name for each in Run(run).average(last))
+    typer.echo(f"The average of {averaged}: use it with lamina evaluate {run} --checkpoint average")
