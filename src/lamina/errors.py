@@ -13,6 +13,10 @@ class UserError(ValueError):
     """A mistake in the user's input: a name, a value, a file."""
 
 
+class FailedElsewhere(UserError):
+    """Another process of the same run has failed, and reports why; this one only ends."""
+
+
 def nearest(word: str, choices: Iterable[str]) -> str | None:
     """The valid choice that is most similar to `word`, if any is similar."""
     by_lowercase = {choice.lower(): choice for choice in choices}

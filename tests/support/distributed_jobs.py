@@ -47,8 +47,7 @@ def job(root: Path, name: str, way: str = "ddp", *, model: Any = None, optimiser
         "data": {"store": str(root / "toy"), "max_tokens": 120, "oversize": "alone"},
         "model": {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2, "num_layers": 2, "dropout": 0.0}
         | (model or {}),
-        # Adam divides a gradient by its size: with a larger eps, rounding errors of gradients near zero stay small.
-        "optimiser": {"eps": 1e-3} | (optimiser or {}),
+        "optimiser": optimiser or {},
         "schedule": {"name": "constant", "learning_rate": 1e-3},
         "train": {"steps": STEPS, "save_every": 0, "validate_every": 0, "log_every": 1, "samples": 1, "parallel": way}
         | changes,
@@ -81,7 +80,15 @@ def numbers(folder: Path, name: str = "loss") -> list[float]:
     return [line[name] for line in RunFolder(folder).metrics.read() if name in line]
 
 
+KEY_BIAS = ".key.bias"
+"""The end of the name of a parameter whose true gradient is zero: it adds the same number to all scores of a query, which
+the softmax ignores. Its computed gradient is rounding error alone, and Adam, which divides a gradient by its size, turns
+that into steps as large as the learning rate. So key biases differ between runs that are otherwise the same, and no
+output depends on them."""
+
+
 def assert_same_run(one: Path, other: Path, tolerance: float = 1e-5) -> None:
+    """Losses, weights and optimiser agree; of key biases only the optimiser's state, which stays near zero."""
     for name in ("loss", "gradient_norm"):
         assert numbers(other, name) == pytest.approx(numbers(one, name), rel=10 * tolerance), name
     assert len(numbers(one)) == len(numbers(other)) > 4
@@ -90,6 +97,8 @@ def assert_same_run(one: Path, other: Path, tolerance: float = 1e-5) -> None:
     for ours, theirs in ((first.model, second.model), (first.optimiser, second.optimiser)):
         assert ours.keys() == theirs.keys()
         for name, value in ours.items():
+            if name.endswith(KEY_BIAS):
+                continue
             torch.testing.assert_close(
                 theirs[name].to(value.dtype),
                 value,

@@ -33,6 +33,10 @@ REPLACED = ".replaced"
 """The suffix of a checkpoint while another one of the same step is put in its place."""
 
 
+PROBE = ".probe-{token}"
+"""A file by which processes find out whether they see the same folder; it is removed at once."""
+
+
 def name_step(step: int) -> str:
     """The name of the checkpoint of a step: `step-00001000`."""
     return f"step-{step:08d}"

@@ -193,12 +193,13 @@ class RunFolder:
 
         return Store(self.path, Manifest.load(self.path)) if (self.path / MANIFEST).is_file() else None
 
-    def set_status(self, state: RunState, step: int, reason: str = "") -> None:
+    def set_status(self, state: RunState, step: int, reason: str = "") -> Status:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         before = self.status()
         started = before.started if before else now
         status = Status(state=state, step=step, reason=reason, started=started, updated=now, version=__version__)
         self._write(self.status_file, status.model_dump_json(indent=1) + "\n")
+        return status
 
     def status(self) -> Status | None:
         """The status of the run; None if it was never started."""

@@ -17,10 +17,11 @@ class DamagedCheckpoint(UserError):
     """A file of a checkpoint is not as it was written."""
 
 
-def seal(folder: Path) -> None:
-    """Write the manifest of all files that are in the folder now, and in the folders within."""
-    records = {name: dict(FileRecord.of(folder / name)) for name in sorted(_names_in(folder, "."))}
-    (folder / MANIFEST).write_bytes(FORMAT.dump({"files": records}))
+def seal(folder: Path) -> dict[str, FileRecord]:
+    """Write the manifest of all files that are in the folder now, and in the folders within; what it records."""
+    records = {name: FileRecord.of(folder / name) for name in sorted(_names_in(folder, "."))}
+    (folder / MANIFEST).write_bytes(FORMAT.dump({"files": {name: dict(each) for name, each in records.items()}}))
+    return records
 
 
 def check(folder: Path, names: Collection[str]) -> None:

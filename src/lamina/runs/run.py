@@ -60,6 +60,8 @@ class Run:
             self.config = config_or_folder
         self.folder = RunFolder(config_or_folder if folder is None else folder)  # type: ignore[arg-type]
         self._loaded: tuple[Task, Transformer] | None = None
+        self.ended: Status | None = None
+        """How the run ended, once `train` has returned; in all processes that of the first."""
 
     @cached_property
     def config(self) -> RunConfig:
@@ -84,11 +86,11 @@ class Run:
             torch.set_num_threads(self.config.train.threads)
         with join_world(self.config.train.device) as world:
             display = Display(quiet=quiet or not world.is_first)
-            if world.is_first:
-                self.folder.claim()
+            world.on_first(self._claim)
             try:
                 with Interrupts(display.note) as interrupts:
-                    return self.train_as_one_of(world, display, interrupts, force=force, callbacks=callbacks)
+                    self.ended = self.train_as_one_of(world, display, interrupts, force=force, callbacks=callbacks)
+                    return self.ended
             finally:
                 self.folder.release()
 
@@ -102,28 +104,32 @@ class Run:
         callbacks: Sequence[Callback] = (),
     ) -> Status:
         """Train as one of the processes of `world`, the first of which has claimed the folder."""
-        before, former = self.folder.status(), former_config(self.folder)
-        if world.is_first:
-            store = self.open_store()  # first in one process, for it may have to be prepared
-            if former and not force:
-                refuse_changes(self.folder, former, self.config, store)
-        more_steps = former is not None and self.config.train.steps > former.train.steps
-        if before and before.has_ended and not (more_steps or force):
+        before = world.on_first(lambda: self._check_start(force))
+        if before is not None:
             display.note(f"{self.path} is {before.state} already")
             return before
-        world.wait()  # until all processes have read the status
-        store = self.open_store()
+        store = world.on_all(self.open_store)
         training = Training(self.config, store, self.folder, world, display, interrupts, callbacks)
-        if world.is_first:  # only now: a config that cannot be built must not be kept
+
+        def record() -> None:
             record_start(self.folder, self.config, store)
             self.folder.set_status("running", training.step)
+
+        world.on_first(record)  # only now: a config that cannot be built must not be kept
         state, reason = training.run()
-        if world.is_first:
-            self.folder.set_status(state, training.step, reason)
-        world.wait()
-        status = self.folder.status()
-        assert status is not None
-        return status
+        return world.on_first(lambda: self.folder.set_status(state, training.step, reason))
+
+    def _claim(self) -> None:
+        self.folder.claim()
+
+    def _check_start(self, force: bool) -> Status | None:
+        """Refuse a changed config or changed data; the status of a run that has ended and is left as it is."""
+        before, former = self.folder.status(), former_config(self.folder)
+        store = self.open_store()  # in one process before the others: it may have to be prepared
+        if former and not force:
+            refuse_changes(self.folder, former, self.config, store)
+        more_steps = former is not None and self.config.train.steps > former.train.steps
+        return before if before and before.has_ended and not (more_steps or force) else None
 
     def resume(self, *, quiet: bool = False, callbacks: Sequence[Callback] = ()) -> Status:
         """Go on with a run that was started before, with the config that is in its folder."""

@@ -26,6 +26,7 @@ from lamina.training.callbacks import built_in_callbacks
 from lamina.training.callbacks.base import Callback
 from lamina.training.callbacks.display import Display
 from lamina.training.checkpoint import storage as checkpoint
+from lamina.training.checkpoint.shards import check_shared
 from lamina.training.checkpoint.snapshot import Snapshot
 from lamina.training.config import RunConfig
 from lamina.training.distributed.parallel import full_tensor, parallelise
@@ -74,6 +75,8 @@ class Training:
         self.task = build_task(config.task, store, config.task_options)
         self.batches = TrainingBatches(self.task, config, world)
         self.model = Transformer.build(self.task.model_options(config.model)).to(world.device)
+        if options.parallel == "fsdp" and world.size > 1:
+            check_shared(folder.checkpoints, world)
         saved = checkpoint.find_latest(folder.checkpoints, world)
         if saved is None:
             self.task.calibrate(self.model, self.batches.first().to(world.device))
@@ -88,9 +91,8 @@ class Training:
         self.callbacks = [display, *built_in_callbacks(config), *callbacks]
         self.step = self.epoch = self.index = 0
         if saved is not None:
-            self._restore(checkpoint.read(saved, self.model))
-        if world.is_first:
-            folder.rewind(self.step)
+            self._restore(world.on_all(lambda: checkpoint.read(saved, self.model)))
+        world.on_first(lambda: folder.rewind(self.step))
 
     def run(self) -> tuple[RunState, str]:
         """Train to the end; the state in which the run ended, and the reason if there is one."""
@@ -177,8 +179,7 @@ class Training:
         snapshot = Snapshot.take(self.model, self.optimiser, counters)
         keep, best_step = self.config.train.keep_checkpoints, self.validation.best.step
         checkpoint.save(self.folder.checkpoints, snapshot, best_step=best_step, keep=keep, world=self.world)
-        if self.world.is_first:
-            self.folder.set_status("running", self.step)
+        self.world.on_first(lambda: self.folder.set_status("running", self.step))
 
     def _restore(self, snapshot: Snapshot) -> None:
         snapshot.restore(self.model, self.optimiser)
@@ -187,9 +188,10 @@ class Training:
         self.loss_monitor = LossMonitor(self.config.train.steps, counters["health"])
         self.precision.restore(counters["scaler"])
         self.validation.restore(counters)
-        if self.world.is_first:
-            best_step = self.validation.best.step
-            checkpoint.point(self.folder.checkpoints, latest_step=self.step, best_step=best_step)
+        best_step = self.validation.best.step
+        self.world.on_first(
+            lambda: checkpoint.point(self.folder.checkpoints, latest_step=self.step, best_step=best_step)
+        )
         self.display.note(f"going on from step {self.step:,}")
 
     def _report(self, update: Update, seconds: float) -> None:

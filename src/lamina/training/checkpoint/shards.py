@@ -10,9 +10,13 @@ Any number of processes can read them: each reads the parts that overlap with wh
 
 from __future__ import annotations
 
+import socket
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
 
 import torch
 from torch import Tensor
@@ -23,10 +27,26 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.tensor import DTensor
 
+from lamina.errors import UserError
+from lamina.files.hashes import FileRecord
+from lamina.run_folder.checkpoints import PROBE
 from lamina.training.checkpoint.snapshot import Tensors
+from lamina.training.distributed.world import World
 
 ShardedLike = Callable[[str], Tensor | None]
 """By name, a tensor whose sharding the one that is read gets; None for a whole tensor."""
+
+SECONDS_TO_APPEAR = 5.0
+"""How long a file may take to be seen by another machine."""
+WAY_OUT = "put the run folder on a disk that all processes share, or train with train.parallel=ddp"
+
+
+class Shards(NamedTuple):
+    """The files that one process has written."""
+
+    host: str
+    records: Mapping[str, FileRecord]
+    """By their names in the folder of the checkpoint."""
 
 
 def are_sharded(tensors: Tensors) -> bool:
@@ -40,6 +60,57 @@ def write_shards(folder: Path, tensors: Tensors) -> None:
         save(dict(tensors), storage_writer=writer)
     except CheckpointException as failed:
         raise _as_one_error(failed) from failed
+
+
+def own_shards(checkpoint: Path, rank: int) -> Shards:
+    """The files that the process of this rank has written, as it sees them."""
+    paths = checkpoint.glob(f"*/shard-{rank + 1:05d}-*")
+    return Shards(
+        socket.gethostname(), {path.relative_to(checkpoint).as_posix(): FileRecord.of(path) for path in paths}
+    )
+
+
+def check_complete(sealed: Mapping[str, FileRecord], written: Sequence[Shards]) -> None:
+    """Make sure that what was sealed has the shards of all processes, byte for byte."""
+    for rank, shards in enumerate(written):
+        for name, record in shards.records.items():
+            if sealed.get(name) != record:
+                what = "has other contents" if name in sealed else "is missing"
+                raise UserError(
+                    f"{name}, written by process {rank} on {shards.host}, {what} in the folder that the first process "
+                    f"sees; {WAY_OUT}"
+                )
+
+
+def check_shared(folder: Path, world: World) -> None:
+    """Make sure that all processes see the same folder, by a file that the first one makes."""
+    token = uuid4().hex
+
+    def make() -> str:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / PROBE.format(token=token)).touch()
+        except OSError as error:
+            raise UserError(f"{folder}: no file can be made there ({error.strerror}).") from error
+        return token
+
+    probe = folder / PROBE.format(token=world.on_first(make))
+
+    def look() -> None:
+        until = time.monotonic() + SECONDS_TO_APPEAR
+        while not probe.exists():
+            if time.monotonic() > until:
+                raise UserError(
+                    f"{folder}: process {world.rank} on {socket.gethostname()} does not see the files of the first "
+                    f"process there, and a sharded model is saved by all of them; {WAY_OUT}"
+                )
+            time.sleep(0.1)
+
+    try:
+        world.on_all(look)
+    finally:
+        if world.is_first:
+            probe.unlink(missing_ok=True)
 
 
 def read_shards(folder: Path, like: ShardedLike) -> dict[str, Tensor]:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from lamina.errors import UserError
 from lamina.files.atomic import sync_folder
+from lamina.files.hashes import FileRecord
 from lamina.run_folder.checkpoints import (
     BEST,
     COUNTERS,
@@ -30,6 +31,7 @@ from lamina.run_folder.checkpoints import (
     MODEL,
     OPTIMISER,
     OPTIMISER_FACTS,
+    PROBE,
     RANDOM,
     REPLACED,
     finished_checkpoints,
@@ -38,7 +40,15 @@ from lamina.run_folder.checkpoints import (
     unfinished_checkpoints,
 )
 from lamina.run_folder.seal import DamagedCheckpoint, check, seal
-from lamina.training.checkpoint.shards import ShardedLike, are_sharded, read_shards, write_shards
+from lamina.training.checkpoint.shards import (
+    ShardedLike,
+    Shards,
+    are_sharded,
+    check_complete,
+    own_shards,
+    read_shards,
+    write_shards,
+)
 from lamina.training.checkpoint.snapshot import Snapshot, Tensors, parameter_of
 from lamina.training.distributed.world import ALONE, World
 
@@ -53,28 +63,30 @@ def save(
     assert keep >= 2, "one checkpoint is too few: it may be damaged"
     target = folder / name_step(snapshot.step)
     partial = folder / f".{target.name}.partial"
-    try:
-        if world.is_first:
+
+    def begin() -> None:
+        with _saving(target):
             folder.mkdir(parents=True, exist_ok=True)
             _sweep(folder)
             partial.mkdir()
-        world.wait()
-        _write_shards(partial, snapshot)
-        if world.is_first:
-            _write(partial, snapshot)
+
+    def finish() -> None:
+        with _saving(target):
+            _write(partial, snapshot, written)
             _put_in_place(partial, target)
             point(folder, latest_step=snapshot.step, best_step=best_step)
-    except (OSError, SafetensorError) as error:
-        raise UserError(
-            f"{target}: the checkpoint could not be saved ({getattr(error, 'strerror', None) or error}). Those before "
-            f"it are unchanged; make room and resume the run."
-        ) from error
+
+    try:
+        world.on_first(begin)
+        with _saving(target):
+            _write_shards(partial, snapshot)  # torch raises an error of any process in all of them
+        written = world.gather(world.on_all(lambda: own_shards(partial, world.rank)))
+        world.on_first(finish)
     finally:
         if world.is_first:
             shutil.rmtree(partial, ignore_errors=True)
     if world.is_first:
         _remove_old(folder, snapshot.step, best_step, keep)
-    world.wait()
     return target
 
 
@@ -118,9 +130,8 @@ def find_latest(folder: Path, world: World = ALONE) -> Path | None:
 
     All processes call it; the first one decides.
     """
-    paths = list_checkpoints(folder)
-    found = int(world.from_first(_newest_good(folder, paths) if world.is_first else 0))
-    return None if found < 0 else paths[found]
+    name = world.on_first(lambda: _newest_good(folder))  # not its number in a listing: listings may differ
+    return None if name is None else folder / name
 
 
 def read(path: Path, model: nn.Module | None = None) -> Snapshot:
@@ -149,17 +160,18 @@ def point(folder: Path, *, latest_step: int, best_step: int | None) -> None:
     sync_folder(folder)
 
 
-def _newest_good(folder: Path, paths: Sequence[Path]) -> int:
-    """The number of the newest undamaged one among the paths; -1 if there are none."""
-    for number in reversed(range(len(paths))):
+def _newest_good(folder: Path) -> str | None:
+    """The name of the newest undamaged checkpoint; None if there are none."""
+    paths = list_checkpoints(folder)
+    for path in reversed(paths):
         try:
-            check(paths[number], FILES)
-            return number
+            check(path, FILES)
+            return path.name
         except DamagedCheckpoint as damage:
             warnings.warn(f"{damage} The checkpoint before it is used.", stacklevel=3)
     if paths:
         raise DamagedCheckpoint(f"{folder}: all {len(paths)} checkpoints are damaged; start a new run.")
-    return -1
+    return None
 
 
 def _write_shards(folder: Path, snapshot: Snapshot) -> None:
@@ -168,12 +180,12 @@ def _write_shards(folder: Path, snapshot: Snapshot) -> None:
             write_shards((folder / name).with_suffix(""), tensors)
 
 
-def _write(folder: Path, snapshot: Snapshot) -> None:
+def _write(folder: Path, snapshot: Snapshot, shards: Sequence[Shards]) -> None:
     facts: dict[str, Any] = {OPTIMISER_FACTS: snapshot.optimiser_facts, COUNTERS: snapshot.counters}
     for name, content in facts.items():
         (folder / name).write_bytes((json.dumps(content, allow_nan=False) + "\n").encode())
     _write_tensors(folder, {MODEL: snapshot.model, OPTIMISER: snapshot.optimiser, RANDOM: snapshot.random})
-    _finish(folder)
+    check_complete(_finish(folder), shards)
 
 
 def _write_tensors(folder: Path, files: Mapping[str, Tensors]) -> None:
@@ -182,13 +194,14 @@ def _write_tensors(folder: Path, files: Mapping[str, Tensors]) -> None:
             save_file(_without_sharing(tensors), folder / name, {"format": "pt"})
 
 
-def _finish(folder: Path) -> None:
-    seal(folder)
+def _finish(folder: Path) -> Mapping[str, FileRecord]:
+    sealed = seal(folder)
     mode = (folder / MANIFEST).stat().st_mode
     for path in folder.glob("*.safetensors"):
         path.chmod(mode)  # safetensors makes files readable by the owner only
     for path in (*folder.rglob("*"), folder):
         sync_folder(path)  # works for files, too
+    return sealed
 
 
 def _read_tensors(file: Path, like: ShardedLike) -> Tensors:
@@ -238,6 +251,8 @@ def _sweep(folder: Path) -> None:
     """Remove what a process that was killed while saving has left behind."""
     for path in unfinished_checkpoints(folder):
         shutil.rmtree(path)
+    for path in folder.glob(PROBE.format(token="*")):
+        path.unlink()
     for _, whole, path in list(finished_checkpoints(folder)):
         if not whole:
             original = path.with_name(path.name.removesuffix(REPLACED))
@@ -249,6 +264,17 @@ def _discard(path: Path) -> None:
     hidden = path.with_name(f".{path.name}.discarded")
     path.rename(hidden)
     shutil.rmtree(hidden)
+
+
+@contextmanager
+def _saving(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise UserError(
+            f"{target}: the checkpoint could not be saved ({getattr(error, 'strerror', None) or error}). Those before "
+            f"it are unchanged; make room and resume the run."
+        ) from error
 
 
 @contextmanager

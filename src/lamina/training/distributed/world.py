@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 
-from lamina.errors import UserError
+from lamina.errors import FailedElsewhere, UserError
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -37,16 +39,42 @@ class World:
         """The value of the first process, for decisions that must not differ by a rounding error."""
         return self.total(value if self.is_first else 0.0)
 
-    def gather(self, text: str) -> list[str]:
-        """The texts of all processes."""
-        texts: list[Any] = [text] * self.size
+    def gather(self, value: Value) -> list[Value]:
+        """The values of all processes, in the order of their ranks."""
+        values: list[Any] = [value] * self.size
         if self.size > 1:
-            dist.all_gather_object(texts, text)
-        return texts
+            dist.all_gather_object(values, value)
+        return values
 
-    def wait(self) -> None:
-        if self.size > 1:
-            dist.barrier()
+    def on_first(self, work: Callable[[], Value]) -> Value:
+        """Do something in the first process only; all processes get its result, or raise an error if it failed.
+
+        Whatever only the first process does and may fail at goes through this: the others would wait for it until the
+        timeout. The result is sent to them, so it is a plain value.
+        """
+        if self.size == 1:
+            return work()
+        result, error = _attempt(work) if self.is_first else (None, None)
+        sent: list[Any] = [result, None if error is None else _describe(error)]
+        dist.broadcast_object_list(sent, src=0)
+        if error is not None:
+            raise error
+        if sent[1] is not None:
+            raise FailedElsewhere(sent[1])
+        return sent[0]
+
+    def on_all(self, work: Callable[[], Value]) -> Value:
+        """Do something in every process, without collective calls in it; if it fails in any, all raise an error."""
+        if self.size == 1:
+            return work()
+        result, error = _attempt(work)
+        messages = self.gather(None if error is None else _describe(error))
+        if error is not None:
+            raise error
+        for rank, message in enumerate(messages):
+            if message is not None:
+                raise FailedElsewhere(f"process {rank}: {message}")
+        return result  # type: ignore[return-value]
 
     def _reduced(self, value: float, by: Any) -> float:
         if self.size == 1:
@@ -56,13 +84,29 @@ class World:
         return tensor.item()
 
 
+def _attempt(work: Callable[[], Value]) -> tuple[Value | None, BaseException | None]:
+    try:
+        return work(), None
+    except BaseException as error:  # whatever it is, the other processes must not wait
+        return None, error
+
+
+def _describe(error: BaseException) -> str:
+    return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+
+
 ALONE = World(0, 1, torch.device("cpu"))
+
+
+def started_rank() -> int:
+    """The rank that torchrun gave this process; 0 if it was started alone."""
+    return int(os.environ.get("RANK", 0))
 
 
 @contextmanager
 def join_world(device: str) -> Iterator[World]:
     """Join the processes that torchrun started, if it did, and leave the group at the end."""
-    rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    rank, size = started_rank(), int(os.environ.get("WORLD_SIZE", 1))
     chosen = _choose_device(device)
     if size == 1:
         yield World(0, 1, chosen)
