@@ -1,4 +1,4 @@
-"""What one process decides or fails at reaches all of them: no process goes its own way, and none waits for a timeout."""
+"""What one process decides or fails at reaches all of them; none waits for a timeout."""
 
 from __future__ import annotations
 

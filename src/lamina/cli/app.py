@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lamina.errors import UserError
+from lamina.errors import FailedElsewhere, UserError
 
 app = typer.Typer(
     name="lamina",
@@ -42,6 +42,8 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without Greek letters still shows the rest
     try:
         app()
+    except FailedElsewhere:
+        sys.exit(2)  # the process that failed says why
     except UserError as error:
         typer.secho(f"lamina: {error}", err=True, fg="red")
         sys.exit(2)

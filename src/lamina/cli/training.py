@@ -34,11 +34,12 @@ def train(
 
     from lamina.api import train as train_model
     from lamina.report.terminal.runs import show_run
+    from lamina.training.distributed.world import started_rank
 
     run = train_model(config, overrides or [], folder=folder, force=force)
-    show_run(run.summary())
-    status = run.folder.status()
-    sys.exit(status.exit_code if status else 1)
+    if started_rank() == 0:
+        show_run(run.summary())
+    sys.exit(run.ended.exit_code if run.ended else 1)
 
 
 @app.command(rich_help_panel=TRAINING, epilog="Example: lamina plan own.toml --gpus 8 --teraflops 312")
