@@ -83,8 +83,8 @@ def numbers(folder: Path, name: str = "loss") -> list[float]:
 KEY_BIAS = ".key.bias"
 """The end of the name of a parameter whose true gradient is zero: it adds the same number to all scores of a query,
 which the softmax ignores. Its computed gradient is rounding error alone, and Adam, which divides a gradient by its
-size, turns that into steps as large as the learning rate. So key biases differ between runs that are otherwise the same, and
-no output depends on them."""
+size, turns that into steps as large as the learning rate. So key biases differ between runs that are otherwise the
+same, and no output depends on them."""
 
 
 def assert_same_run(one: Path, other: Path, tolerance: float = 1e-5) -> None:
