@@ -98,7 +98,8 @@ def test_one_value_as_toml() -> None:
 )
 def test_options_of_a_scheme_do_not_outlive_it(tmp_path: Path, change: str, expected: dict[str, Any]) -> None:
     (tmp_path / "own.toml").write_text('residual = "resi-dual"\nresidual_options = { dual_scale = 0.5 }\n')
-    assert read_values(tmp_path / "own.toml", [change]) == expected
+    assert read_values(tmp_path / "own.toml", [change], ModelOptions) == expected
+    assert "residual_options" in read_values(tmp_path / "own.toml", [change])  # nothing is read out of names of keys
 
 
 def test_words_override_and_bare_words_are_text() -> None:
@@ -118,7 +119,10 @@ def test_a_file_extends_another_key_by_key(tmp_path: Path) -> None:
     ("content", "words", "message"),
     [
         ('extends = "own.toml"', [], "extends itself"),
-        ('extends = "missing.toml"', [], "missing.toml: no such file"),
+        ('extends = "missing.toml"', [], "missing.toml: no such file; .*own.toml extends it"),
+        ("a = " + "[" * 3000, [], "nested too deeply"),
+        ("a = 1", ["b=" + "[" * 3000], "b: the value is nested too deeply"),
+        ("a = " + "9" * 5000, [], "not a TOML file"),
         ("extends = 3", [], "must name one file"),
         ("a = = 2", [], "not a TOML file.*line 1"),
         ("a = 1", ["dropout"], "'dropout' is not of the form key=value"),

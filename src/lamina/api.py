@@ -214,7 +214,7 @@ def _read_values(
 ) -> tuple[Mapping[str, Any], str]:
     """The values that a config sets, not yet checked, and what messages about it begin with."""
     if isinstance(config, str | Path):
-        return read_values(config, overrides), str(config)
+        return read_values(config, overrides, RunConfig), str(config)
     if overrides:
         raise UserError(f"{overrides[0]}: overrides are for configs in files; change the values themselves")
     return config.model_dump(exclude_unset=True) if isinstance(config, RunConfig) else config, "config"

@@ -15,17 +15,21 @@ from tomlkit.items import Item, Table
 from tomlkit.toml_document import TOMLDocument
 
 from lamina.errors import UserError
-from lamina.options import NONE, Options
+from lamina.options import NONE, Options, options_of, section_of
 
 Values = dict[str, Any]
 EXAMPLE = "model.dropout=0.3"
 
 
-def read_values(path: str | Path, overrides: Sequence[str] = ()) -> Values:
-    """The values of a file and of what it extends, with overrides of the form `key=value`."""
-    values = _read_file(Path(path), seen=())
+def read_values(path: str | Path, overrides: Sequence[str] = (), kind: type[Options] | None = None) -> Values:
+    """The values of a file and of what it extends, with overrides of the form `key=value`.
+
+    kind: the options that the values are for. Where an override or a file names another member (a task, a scheme), the
+        fields that are declared as `OptionsOf` it are dropped from what it replaces.
+    """
+    values = _read_file(Path(path), kind, seen=())
     for override in overrides:
-        values = _merge(values, _read_override(override))
+        values = _merge(values, _read_override(override), kind)
     return values
 
 
@@ -33,25 +37,29 @@ def read_overrides(overrides: Sequence[str], example: str = EXAMPLE) -> Values:
     """Overrides alone; `example` is shown in the message about one that is not of the form `key=value`."""
     values: Values = {}
     for override in overrides:
-        values = _merge(values, _read_override(override, example))
+        values = _merge(values, _read_override(override, example), None)
     return values
 
 
-def _read_file(path: Path, seen: tuple[Path, ...]) -> Values:
+def _read_file(path: Path, kind: type[Options] | None, seen: tuple[Path, ...]) -> Values:
     if path.resolve() in seen:
         raise UserError(f"{path}: extends itself, through {' → '.join(str(each) for each in seen)}")
     try:
         values = tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        what = "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+        extended = f"; {seen[-1]} extends it" if seen else ""
+        raise UserError(f"{path}: {what}{extended}") from None
+    except RecursionError:
+        raise UserError(f"{path}: not a config: its values are nested too deeply") from None
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise UserError(f"{path}: not a TOML file: {error}") from None
     base = values.pop("extends", None)
     if base is None:
         return values
     if not isinstance(base, str):
         raise UserError(f"{path}: extends must name one file, not {base!r}")
-    return _merge(_read_file(path.parent / base, (*seen, path.resolve())), values)
+    return _merge(_read_file(path.parent / base, kind, (*seen, path.resolve())), values, kind)
 
 
 def _read_override(override: str, example: str = EXAMPLE) -> Values:
@@ -60,22 +68,25 @@ def _read_override(override: str, example: str = EXAMPLE) -> Values:
         raise UserError(f"{override!r} is not of the form key=value, such as {example}")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         value = text  # text without spaces or signs needs no quotes
+    except RecursionError:
+        raise UserError(f"{key}: the value is nested too deeply") from None
     for part in reversed(key.split(".")):
         value = {part: value}
     return value
 
 
-def _merge(base: Values, change: Mapping[str, Any]) -> Values:
-    """Merge key by key. Where `change` gives another task or scheme, the `task_options` of `base` are dropped."""
+def _merge(base: Values, change: Mapping[str, Any], kind: type[Options] | None) -> Values:
+    """Merge key by key. Where `change` names another task or scheme, the options of the former one are dropped."""
     merged = dict(base)
-    for key, value in change.items():
-        if key in base and base[key] != value:
-            merged.pop(f"{key}_options", None)
+    for name, named in (options_of(kind) if kind else {}).items():
+        if named in base and named in change and base[named] != change[named]:
+            merged.pop(name, None)
     for key, value in change.items():
         both_tables = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = _merge(merged[key], value) if both_tables else value
+        inner = section_of(kind, key) if kind else None
+        merged[key] = _merge(merged[key], value, inner) if both_tables else value
     return merged
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
@@ -53,6 +53,16 @@ class Formerly:
     name: str
 
 
+@dataclass(frozen=True)
+class OptionsOf:
+    """Declares a field that holds the options of what another field of the same table names, as a task's.
+
+    task_options: Annotated[Options, OptionsOf("task")]
+    """
+
+    name: str
+
+
 class Options(BaseModel):
     """Keyword options, checked on arrival and immutable afterwards."""
 
@@ -70,7 +80,7 @@ class Options(BaseModel):
         for name, value in values.items():
             field = cls.model_fields.get(name)
             if field is None:
-                raise mistake(str(unknown("option", name, cls.model_fields)), name, value)
+                raise mistake(_unknown_option(cls, name), name, value)
             if isinstance(value, bool) and not _takes(field.annotation, bool):  # Python takes True for 1
                 raise mistake(f"{name} is a number or a word, not {str(value).lower()}", name, value)
             if value == NONE and _takes(field.annotation, type(None)):
@@ -90,7 +100,7 @@ class Options(BaseModel):
             checked = cls.model_validate(dict(values))
             _print_notes(where)
         except ValidationError as error:
-            raise _explain(error, where) from None
+            raise _explain(error, where, values) from None
         finally:
             _notes.reset(token)
         return checked
@@ -128,6 +138,18 @@ def result_values(options: Options, *counted: Affects) -> dict[str, Any]:
         elif isinstance(value, Options):
             found[name] = result_values(value, *counted)
     return found
+
+
+def options_of(options: type[Options]) -> dict[str, str]:
+    """The fields that hold the options of another one, each with the name of that one: `{"task_options": "task"}`."""
+    declared = {name: field.metadata for name, field in options.model_fields.items()}
+    return {name: each.name for name, found in declared.items() for each in found if isinstance(each, OptionsOf)}
+
+
+def section_of(options: type[Options], name: str) -> type[Options] | None:
+    """The class of a section; None where the field is no section, or there is none of this name."""
+    kind = options.model_fields[name].annotation if name in options.model_fields else None
+    return kind if isinstance(kind, type) and issubclass(kind, Options) else None
 
 
 def mistake(message: str, key: str, value: object) -> ValidationError:
@@ -172,10 +194,25 @@ def _print_notes(where: str) -> None:
             print(line, file=sys.stderr)
 
 
-def _explain(error: ValidationError, where: str) -> UserError:
+def _unknown_option(options: type[Options], name: str) -> str:
+    """The message about an unknown key, with its path where a section has a key of that name."""
+    paths = list(_paths_to(options, name))
+    message = str(unknown("option", name, options.model_fields))
+    return f"unknown option {name!r}; did you mean {' or '.join(map(repr, paths))}?" if paths else message
+
+
+def _paths_to(options: type[Options], name: str, prefix: str = "") -> Iterator[str]:
+    for section in options.model_fields:
+        if (kind := section_of(options, section)) is not None:
+            if name in kind.model_fields:
+                yield f"{prefix}{section}.{name}"
+            yield from _paths_to(kind, name, f"{prefix}{section}.")
+
+
+def _explain(error: ValidationError, where: str, values: Mapping[str, Any]) -> UserError:
     # Where several kinds of value are allowed, the error that got furthest is the one that was meant.
     first = max(error.errors(include_url=False), key=lambda each: len(each["loc"]))
-    start = ": ".join([where, *filter(None, [".".join(_keys(first["loc"]))])])
+    start = ": ".join([where, *filter(None, [".".join(_keys(first["loc"], values))])])
     if first["type"] == "mistake":
         return UserError(f"{start}: {first['msg']}")
     if first["type"] == "literal_error" and isinstance(first["input"], str):
@@ -183,13 +220,21 @@ def _explain(error: ValidationError, where: str) -> UserError:
         return UserError(f"{start}: {unknown('value', first['input'], choices)}")
     message = first["msg"].removeprefix("Value error, ")
     whole_section = first["type"] == "missing" or isinstance(first["input"], Mapping | Options)
-    return UserError(f"{start}: {message}" if whole_section else f"{start}: {message} (given: {first['input']!r})")
+    given = repr(first["input"])
+    given = given if len(given) <= 80 else f"{given[:80]}..."
+    return UserError(f"{start}: {message}" if whole_section else f"{start}: {message} (given: {given})")
 
 
-def _keys(location: Iterable[int | str]) -> list[str]:
+def _keys(location: Iterable[int | str], values: Any) -> list[str]:
     """The keys on the way to a mistake, without the names pydantic gives to the kinds of value it tried."""
     kinds = re.compile(r"[\[\]()]|^(?:constrained-)?(?:int|float|str|bool|dict|tuple|list|literal)\b")
-    return [str(part) for part in location if isinstance(part, int) or not kinds.search(part)]
+    keys = []
+    for part in location:
+        given = isinstance(values, Mapping) and part in values
+        values = values[part] if given else values if isinstance(part, str) else None
+        if given or isinstance(part, int) or not kinds.search(part):
+            keys.append(str(part))
+    return keys
 
 
 def _takes(annotation: Any, kind: type) -> bool:

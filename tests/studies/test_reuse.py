@@ -53,7 +53,7 @@ def test_what_affects_no_result_does_not_count(store: Store) -> None:
 
 def test_length_and_precision_count(store: Store) -> None:
     base = Fingerprint.of(config(), store)
-    assert changes(store, config(train={"steps": 7}), base) == ["train.steps: 1000 -> 7"]
+    assert changes(store, config(train={"steps": 7}), base) == ["train.steps: 20000 -> 7"]
     assert changes(store, config(train={"precision": "bf16"}), base) == ["train.precision: fp32 -> bf16"]
 
 

@@ -140,7 +140,10 @@ def configs(draw: st.DrawFn) -> RunConfig:
         model=model,
         data={"store": draw(st.none() | odd)},
         schedule={"warmup_steps": draw(st.none() | st.integers(1, 4000)), "learning_rate": draw(st.floats(1e-9, 1e9))},
-        train={"device": draw(odd), "track": draw(st.sampled_from([(), ("tensorboard",), ("tensorboard", "wandb")]))},
+        train={
+            "device": draw(st.sampled_from(["auto", "cpu", "cuda:1"])),
+            "track": draw(st.sampled_from([(), ("tensorboard",), ("tensorboard", "wandb")])),
+        },
     )
 
 
@@ -306,3 +309,47 @@ def test_a_stored_config_has_the_new_names() -> None:
     again = tomllib.loads(to_toml(RunConfig.read_stored(stored)))
     assert not {"keep", "clip"} & again["train"].keys()
     assert again["train"]["keep_checkpoints"] == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"schedule": {"name": "linear", "warmup_steps": 10}, "train": {"steps": 10}}, "warm-up of 10 steps must end"),
+        (
+            {"model": {"num_layers": 2, "residual": "mix-ln", "residual_options": {"switch_layer": 3}}},
+            "model: mix-ln: switch_layer is 3",
+        ),
+        ({"train": {"device": "meta"}}, "train.device: not a device"),
+        ({"train": {"device": "cuda:x"}}, "train.device: not a device"),
+        ({"steps": 3}, "steps: unknown option 'steps'; did you mean 'train.steps'"),
+        ({"model": {"preset": [1]}}, "model.preset: unknown preset"),
+        ({"model": {"residual_options": []}}, "model.residual_options: give one table, or a list of two"),
+        ({"seed": 10**30}, "seed"),
+        ({"train": {"steps": 10**30}}, "train.steps"),
+        ({"a[b]": 1}, r"a\[b\]: unknown option 'a\[b\]'"),
+        ({"task_options": {"generation": {"int[x]": 1}}}, r"task_options.generation.int\[x\]: unknown option"),
+    ],
+)
+def test_a_config_is_checked_in_full_when_it_is_read(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read(**values)
+
+
+def test_one_tracker_needs_no_list() -> None:
+    assert read(train={"track": "wandb"}) == read(train={"track": ["wandb"]})
+
+
+def test_the_default_warm_up_fits_the_default_length() -> None:
+    config = RunConfig()
+    assert config.schedule.warmup * 4 < config.train.steps
+    assert list(config.schedule.notes(config.train.steps)) == []
+    read(schedule={"name": "linear"})
+
+
+def test_a_schedule_that_is_seldom_meant_is_noted() -> None:
+    (note,) = read(schedule={"warmup_steps": 1}).schedule.notes(400)
+    assert "0.05 of its peak at step 400" in note
+    assert "schedule.decay_steps" in note
+    assert not list(read(schedule={"warmup_steps": 1, "decay_steps": 400}).schedule.notes(400))
+    (note,) = read().schedule.notes(1000)
+    assert "warm-up of 4,000 steps is longer than the run of 1,000" in note

@@ -15,7 +15,7 @@ from lamina.errors import unknown
 from lamina.model.feed_forward import Activation
 from lamina.model.initialisation import Initialisation
 from lamina.model.presets import PRESETS
-from lamina.options import Affects, Options, mistake, own_options
+from lamina.options import Affects, Options, OptionsOf, mistake, own_options
 from lamina.residual.norm import NormOptions
 
 Positive = Annotated[int, Field(ge=1)]
@@ -35,7 +35,9 @@ class ModelChoices(Options):
 
     residual: str | tuple[str, str] = schemes.DEFAULT
     """The residual scheme, or one for the encoder and one for the decoder; `lamina schemes` lists them."""
-    residual_options: SchemeOptions | tuple[SchemeOptions, SchemeOptions] = Field(Options(), validate_default=True)
+    residual_options: Annotated[SchemeOptions | tuple[SchemeOptions, SchemeOptions], OptionsOf("residual")] = Field(
+        Options(), validate_default=True
+    )
     """The scheme's own options, or a pair: of the encoder's and of the decoder's scheme."""
     norm: NormOptions = NormOptions()
     """The normalisation that the scheme uses."""
@@ -97,7 +99,7 @@ class ModelChoices(Options):
         name = values.get("preset")
         if name is None:
             return values
-        if name not in PRESETS:
+        if not isinstance(name, str) or name not in PRESETS:
             raise mistake(str(unknown("preset", str(name), PRESETS)), "preset", name)
         return {key: value for key, value in PRESETS[name].items() if key in cls.model_fields} | values
 
@@ -117,6 +119,8 @@ class ModelChoices(Options):
         given = tuple(given) if isinstance(given, list) else given
         if isinstance(residual, str) and not isinstance(given, tuple):
             return own_options(schemes.find(residual).Options, given)
+        if isinstance(given, tuple) and len(given) != 2:
+            raise ValueError("give one table, or a list of two: for the encoder's scheme and for the decoder's")
         own = zip(pair(residual), pair(given), strict=True)
         return tuple(own_options(schemes.find(name).Options, options) for name, options in own)
 

@@ -8,7 +8,7 @@ from typing import Any
 from lamina.config import to_toml
 from lamina.data.store import Manifest, Store
 from lamina.errors import UserError
-from lamina.options import Affects, result_values
+from lamina.options import Affects, Options, options_of, result_values, section_of
 from lamina.run_folder.folder import RunFolder
 from lamina.training.config import RunConfig
 
@@ -34,7 +34,7 @@ def record_start(folder: RunFolder, config: RunConfig, store: Store) -> None:
 def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, store: Store) -> None:
     """Refuse to resume a run whose config, as far as it affects results, or whose data has changed."""
     before, after = (result_values(each.resolved(store), Affects.RESULTS) for each in (former, config))
-    if listing := _listing(differences(before, after)):
+    if listing := _listing(differences(before, after, RunConfig)):
         raise UserError(
             f"{folder.path}: this run was started with another config:{listing}\n"
             "Use another folder, undo the change, or go on all the same with --force"
@@ -56,17 +56,21 @@ def _describe(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> Differences:
+def differences(
+    before: Mapping[str, Any], after: Mapping[str, Any], kind: type[Options] | None = None, prefix: str = ""
+) -> Differences:
     """The keys of two nested tables whose values differ; None stands for a missing one.
 
-    Where a task or a residual scheme is another one, its options are not compared.
+    kind: the options that the values are of. Where a task or a residual scheme is another one, its options are not
+        compared.
     """
+    owners = options_of(kind) if kind else {}
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
-        if key.endswith("_options") and before.get(named := key.removesuffix("_options")) != after.get(named):
+        if key in owners and before.get(owners[key]) != after.get(owners[key]):
             continue
         if isinstance(old, dict) and isinstance(new, dict):
-            yield from differences(old, new, f"{prefix}{key}.")
+            yield from differences(old, new, section_of(kind, key) if kind else None, f"{prefix}{key}.")
         elif old != new:
             yield f"{prefix}{key}", old, new
 

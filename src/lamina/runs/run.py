@@ -282,7 +282,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The config of a TOML file or of a run folder, with `key=value` overrides."""
     path = Path(path)
     if not path.is_dir():
-        return RunConfig.read(read_values(path, overrides), where=str(path))
+        return RunConfig.read(read_values(path, overrides, RunConfig), where=str(path))
     folder = RunFolder(path)
     try:
         return RunConfig.read_stored(folder.config, overrides)

@@ -24,6 +24,7 @@ from lamina.studies.cells import make_cells
 from lamina.studies.compare import compare
 from lamina.studies.demo import CONFIG, DATA
 from lamina.tasks import build_task
+from lamina.training.config import RunConfig
 
 SCHEMES = (
     "post-ln",
@@ -54,7 +55,7 @@ def run_grid(
     lengths = [f"train.validate_every={steps}", f"schedule.warmup_steps={max(1, steps // 4)}"]
     outcomes, diagnoses = dict[CalibrationCell, RunOutcome](), dict[CalibrationCell, Diagnosis]()
     for learning_rate in learning_rates:
-        values = read_values(file, [*OVERRIDES, *lengths, f"schedule.learning_rate={learning_rate}"])
+        values = read_values(file, [*OVERRIDES, *lengths, f"schedule.learning_rate={learning_rate}"], RunConfig)
         cells = make_cells(values, SCHEMES, DEPTHS, seeds)
         place = folder / f"rate-{learning_rate:g}"
         report = compare(cells, place, place / "report.html")

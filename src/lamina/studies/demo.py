@@ -26,6 +26,7 @@ from lamina.report.terminal.runs import show_comparison
 from lamina.runs.run import Run
 from lamina.studies.cells import make_cells
 from lamina.studies.compare import compare
+from lamina.training.config import RunConfig
 
 SCHEMES = ("post-ln", "pre-ln", "b2t", "admin", "resi-dual")
 DATA = "embedded-short-translation"
@@ -69,7 +70,7 @@ def run_demo(folder: Path, steps: int = STEPS) -> Path:
         prepare(source_options(DATA, ".", str(folder / "data")), progress)
     config = folder / "demo.toml"
     write_file(config, CONFIG.format(store=folder / "data", steps=steps).encode())
-    cells, page = make_cells(read_values(config), SCHEMES), folder / "report.html"
+    cells, page = make_cells(read_values(config, kind=RunConfig), SCHEMES), folder / "report.html"
     report = compare(cells, folder / "runs", page, title="Five residual schemes, twelve layers deep")
     show_comparison(report.summaries, report.conclusions)
     best = best_run(report.results)

@@ -69,7 +69,7 @@ class Fingerprint(Options):
         """What differs from a former one: `schedule.learning_rate: 0.001 -> 0.002`; empty if the run can be reused."""
         if before is None:
             return ["it is not recorded what the former run depends on"]
-        found = [f"{key}: {old} -> {new}" for key, old, new in differences(before.config, self.config)]
+        found = [f"{key}: {old} -> {new}" for key, old, new in differences(before.config, self.config, RunConfig)]
         found += [f"data: {before.data[:12]} -> {self.data[:12]}"] if before.data != self.data else []
         return found + [
             f"result version of {component}: {old} -> {new}"

@@ -8,18 +8,30 @@ task = "translation"
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, SerializeAsAny, ValidationInfo, field_validator
+import torch
+from pydantic import (
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    SerializeAsAny,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from lamina import residual as schemes
 from lamina.config import read_values
 from lamina.data.batches import OrderOptions
 from lamina.data.store import Store
 from lamina.diagnosis.options import DiagnoseOptions
-from lamina.model.options import DECIDED, ModelChoices, ModelOptions
-from lamina.options import Affects, Formerly, Options, mistake, own_options
+from lamina.model.options import DECIDED, ModelChoices, ModelOptions, pair
+from lamina.options import Affects, Formerly, Options, OptionsOf, mistake, own_options
+from lamina.residual.base import Shape
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Vocabulary
 from lamina.training.callbacks.trackers import TrackerName
@@ -41,7 +53,7 @@ class DataOptions(OrderOptions):
 class TrainOptions(Options):
     """The length of training, its numerics, and what is validated, saved and logged."""
 
-    steps: Annotated[PositiveInt, Affects.LENGTH] = 1000
+    steps: Annotated[PositiveInt, Field(lt=2**63), Affects.LENGTH] = 20_000
     """Number of updates of the weights."""
     accumulate: PositiveInt = 1
     """Number of micro-batches that each process divides its share of a batch into, to save memory; their gradients are
@@ -76,19 +88,35 @@ class TrainOptions(Options):
     """Early stopping: number of validations in a row (of evaluations, if `best` is `metric`) without an improvement
     after which training stops; 0 for no early stopping."""
     track: Annotated[tuple[TrackerName, ...], Affects.NOTHING] = ()
-    """Experiment trackers that metrics are also sent to: `tensorboard`, `wandb` (the extra `track`)."""
+    """Experiment trackers that metrics are also sent to: `tensorboard`, `wandb` (the extra `track`); one name or a
+    list."""
     samples: Annotated[NonNegativeInt, Affects.NOTHING] = 3
     """Number of examples whose generated output is written to samples.jsonl at each validation, if the task generates
     text."""
 
+    @field_validator("track", mode="before")
+    @classmethod
+    def _one_tracker_is_a_list(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
+
+    @field_validator("device")
+    @classmethod
+    def _known_device(cls, given: str) -> str:
+        if not re.fullmatch(r"auto|(cpu|cuda|mps|xpu)(:\d+)?", given):
+            raise ValueError("not a device; use auto, cpu, cuda, or cuda:1 for the second GPU")
+        return given
+
+
+Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
 
 class RunConfig(Options):
-    seed: int = 1
+    seed: Seed = 1
     """Seed of the initialisation, the order of examples, dropout and noise."""
     task: str = "translation"
     """The task: `translation`, `multilingual-translation`, `summarisation`, `language-modelling`,
     `masked-language-modelling`, `classification`, or one that an installed package adds."""
-    task_options: SerializeAsAny[Options] = Field(Options(), validate_default=True)
+    task_options: Annotated[SerializeAsAny[Options], OptionsOf("task")] = Field(Options(), validate_default=True)
     """Options of the task."""
     data: DataOptions = DataOptions()
     """The data and its batches."""
@@ -133,12 +161,22 @@ class RunConfig(Options):
         """What depends on the kind of model is checked before there is data; only the vocabulary is not known yet."""
         if "task" in checked.data:
             ModelOptions.model_validate(TASKS[checked.data["task"]].complete_model(model, ANY_VOCABULARY))
+        with torch.device("meta"):
+            for name, own, layers in zip(
+                *map(pair, (model.residual, model.residual_options, model.num_layers)), strict=True
+            ):
+                schemes.find(name)(Shape(model.model_dim, layers, 2 * layers), model.norm, own)
         return model
+
+    @model_validator(mode="after")
+    def _schedule_fits_the_steps(self) -> Self:
+        self.schedule.check_length(self.train.steps)
+        return self
 
     @classmethod
     def read_stored(cls, file: Path, overrides: Sequence[str] = ()) -> Self:
         """The config of a run folder. Former versions stored what a preset says of kind or vocabulary, to no effect."""
-        values = read_values(file, overrides)
+        values = read_values(file, overrides, cls)
         if isinstance(model := values.get("model"), dict):
             values["model"] = {name: value for name, value in model.items() if name not in DECIDED}
         return cls.read(values, where=str(file))

@@ -15,7 +15,7 @@ The warm-up is t / T up to step T: T = 1 means none.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Annotated, Literal, Self
 
@@ -68,6 +68,26 @@ class ScheduleOptions(Options):
             filled["constant_epochs"] = self.constant
         return self.model_copy(update=filled)
 
+    def check_length(self, total_steps: int) -> None:
+        """Refuse a `linear` schedule whose warm-up does not end before the last step."""
+        if self.name == "linear":
+            _ends_before(self.warmup, total_steps - 1, "the last step")
+
+    def notes(self, total_steps: int) -> Iterator[str]:
+        """What a user should know of a schedule that is allowed but seldom meant."""
+        if self.name == "inverse-root" and self.decay == 1 and total_steps > 1:
+            last = inverse_root(total_steps, self.decay)
+            yield (
+                f"schedule: without warm-up, inverse-root lowers the learning rate from the first step on, to "
+                f"{last:.2g} of its peak at step {total_steps:,}; "
+                "schedule.decay_steps is the step at which the decay begins"
+            )
+        if self.warmup > total_steps:
+            yield (
+                f"schedule: the warm-up of {self.warmup:,} steps is longer than the run of {total_steps:,}, so that "
+                "the peak learning rate is not reached; set schedule.warmup_steps or train.steps"
+            )
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.name == "shifted-root" and self.warmup > 1:
@@ -93,7 +113,7 @@ def _decay(options: ScheduleOptions, total_steps: int, steps_per_epoch: int) -> 
         case "constant":
             return lambda step: 1.0
         case "linear":
-            _ends_before(options.warmup, total_steps - 1, "the last step")
+            options.check_length(total_steps)
             return partial(linear, first=options.warmup, last=total_steps)
         case "step":
             _ends_before(options.warmup, last_constant, "the learning rate falls")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
@@ -71,6 +71,12 @@ TRACKERS: dict[TrackerName, type[TensorBoard] | type[WeightsAndBiases]] = {
     "tensorboard": TensorBoard,
     "wandb": WeightsAndBiases,
 }
+
+
+def require_trackers(names: Sequence[TrackerName]) -> None:
+    """Refuse trackers whose package is not installed, before any work is done."""
+    for name in names:
+        TRACKERS[name]()
 
 
 def _load(module: str, package: str) -> Any:

@@ -11,7 +11,7 @@ import torch
 from pydantic import Field, NonNegativeFloat, SerializeAsAny, ValidationInfo, field_validator
 
 from lamina.model.transformer import Transformer
-from lamina.options import Options, own_options
+from lamina.options import Options, OptionsOf, own_options
 from lamina.registry import Registry
 from lamina.training.optimisers.base import Optimiser, ParameterGroups
 
@@ -31,7 +31,7 @@ class OptimiserOptions(Options):
     """Momentum of `sgd`; 0 for none."""
     weight_decay: NonNegativeFloat = 0.0
     """Weight decay: decoupled from the gradient in `adamw` and `radam`, added to the gradient in `adam` and `sgd`."""
-    options: SerializeAsAny[Options] = Field(Options(), validate_default=True)
+    options: Annotated[SerializeAsAny[Options], OptionsOf("name")] = Field(Options(), validate_default=True)
     """Options of this optimiser alone; `adam`, `adamw`, `radam` and `sgd` have none."""
 
     @field_validator("name")
