@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from lamina.training.bf16 import make_bf16_safe
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the environment
     make_bf16_safe()
+    os.environ["LAMINA_CACHE"] = tempfile.mkdtemp(prefix="lamina-cache-")  # not the user's
 
 import torch
 

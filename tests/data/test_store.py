@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from lamina.data.store import MANIFEST, Manifest, Store
 from lamina.errors import UserError
-from lamina.files.hashes import hash_json
-from support.small_stores import TOKENIZER, Sequences, small, write_store
+from lamina.files.hashes import FileRecord, hash_json
+from support.small_stores import LARGE, TOKENIZER, Sequences, small, write_store
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert (store.splits, store.labels, split.fields, len(split)) == (("train",), ("no", "yes"), ("text", "label"), 4)
     assert split.lengths("text").tolist() == [3, 0, 1, 2]
     assert split.lengths("text").dtype == np.int64
-    assert [split.tokens("text", index).tolist() for index in range(-4, 4)] == [[7, 8, 9], [], [65535], [10, 11]] * 2
+    assert [split.tokens("text", index).tolist() for index in range(-4, 4)] == [[7, 8, 9], [], [278], [10, 11]] * 2
     ids, lengths = split.gather("text", np.array([3, 0, 3, 1]))
     assert (ids.tolist(), lengths.tolist(), ids.dtype) == ([10, 11, 7, 8, 9, 10, 11], [2, 3, 2, 0], np.int64)
     assert split.gather("label", np.arange(4))[0].tolist() == [1, 0, 0, 1]
@@ -44,7 +44,7 @@ def test_tokens_is_a_view_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_large_vocabularies_take_four_bytes(tmp_path: Path) -> None:
-    store = write_store(tmp_path / "store", {"train": {"text": [[70_000, 1], [2]]}}, dtype="int32")
+    store = write_store(tmp_path / "store", {"train": {"text": [[70_000, 1], [2]]}}, dtype="int32", tokenizer=LARGE)
     assert store["train"].tokens("text", 0).tolist() == [70_000, 1]
     assert store["train"].tokens("text", 0).dtype == np.int32
 
@@ -65,7 +65,7 @@ def test_asking_for_what_is_not_there(tmp_path: Path) -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.data(), st.lists(st.lists(st.integers(0, 65535), max_size=6), max_size=20))
+@given(st.data(), st.lists(st.lists(st.integers(0, 278), max_size=6), max_size=20))
 def test_gather_equals_a_loop(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, sequences: Sequences
 ) -> None:
@@ -88,7 +88,9 @@ def test_sets_of_a_split(tmp_path: Path) -> None:
 
 def test_gather_does_not_loop_over_the_sequences(tmp_path: Path) -> None:
     """As many calls for a thousand sequences as for ten: all work is in numpy."""
-    split = write_store(tmp_path / "store", {"train": {"text": [[at] * (1 + at % 50) for at in range(3000)]}})["train"]
+    split = write_store(tmp_path / "store", {"train": {"text": [[at % 99] * (1 + at % 50) for at in range(3000)]}})[
+        "train"
+    ]
     split.gather("text", np.arange(10))
     calls = []
     for count in (10, 1000):
@@ -123,16 +125,17 @@ def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
         for place in range(0, size, step):
             before = path.read_bytes()
             flip(path, place)
-            assert noticed(copy), f"{path}, byte {place}"
+            assert noticed(copy, source), f"{path}, byte {place}"
             path.write_bytes(before)
             tested += 1
-    assert not noticed(copy)
+    assert not noticed(copy, source)
     assert tested > 500
 
 
-def noticed(folder: Path) -> bool:
+def noticed(folder: Path, source: Path) -> bool:
+    """Whether opening the store fails; of the source, whether verifying names it."""
     try:
-        return bool(Store.open(folder).verify())
+        return bool([problem for problem in Store.open(folder).verify() if str(source) in problem])
     except UserError:
         return True
 
@@ -192,29 +195,85 @@ def test_half_stores_are_refused_with_the_way_out(tmp_path: Path) -> None:
     small(folder)
     tokens = folder / "train" / "text.tokens.npy"
     tokens.write_bytes(tokens.read_bytes()[:-1])
-    with pytest.raises(UserError, match=r"text.tokens.npy: missing or changed in size; run lamina prepare again"):
+    with pytest.raises(
+        UserError, match=r"text.tokens.npy: \d+ bytes long instead of \d+, so the store is damaged. Prepare"
+    ):
         Store.open(folder)
     tokens.unlink()
     with pytest.raises(UserError, match=r"text.tokens.npy: missing"):
         Store.open(folder)
     (folder / MANIFEST).write_text('{"format": "lamina-st')
-    with pytest.raises(UserError, match=r"damaged.* Run lamina prepare again"):
+    with pytest.raises(UserError, match=r"damaged.* Prepare the data again with lamina prepare"):
         Store.open(folder)
     (folder / MANIFEST).unlink()
-    with pytest.raises(UserError, match=r"an unfinished one; delete it and run lamina prepare"):
+    with pytest.raises(UserError, match=r"not a store, for it has no manifest.json"):
         Store.open(folder)
+
+
+def reseal(folder: Path, *names: str) -> None:
+    """Give the manifest the sizes and hashes that files have now, as a faulty writer would have done."""
+
+    def record(sealed: dict[str, Any]) -> None:
+        for name in names:
+            sealed["manifest"]["files"][name] = FileRecord.of(folder / name).model_dump()
+
+    rewrite(folder, record)
 
 
 def test_arrays_that_disagree_with_the_manifest_are_refused(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     small(folder)
-    offsets = folder / "train" / "text.offsets.npy"
-    np.save(offsets, np.array([0, 3, 3, 4, 7], np.int64))  # one token more than there is
-    with pytest.raises(UserError, match="arrays of train/text are damaged"):
-        Store.open(folder)["train"].lengths("text")
-    offsets.write_bytes(b"x" * offsets.stat().st_size)
+    name = "train/text.offsets.npy"
+    for wrong in ([0, 3, 3, 4, 7], [0, 9, 3, 4, 6], [0, 3, -5, 4, 6], [0, 1 << 60, 3, 4, 6]):
+        np.save(folder / name, np.array(wrong, np.int64))
+        reseal(folder, name)
+        with pytest.raises(UserError, match="arrays of train/text are damaged"):
+            Store.open(folder)["train"].lengths("text")
+    (folder / name).write_bytes(b"x" * (folder / name).stat().st_size)
+    reseal(folder, name)
     with pytest.raises(UserError, match="not a valid array"):
         Store.open(folder)["train"].lengths("text")
+
+
+@pytest.mark.parametrize(("field", "tokens"), [("text", [7, 8, 9, 279, 10, 11]), ("label", [1, 0, 2, 1])])
+def test_tokens_outside_the_vocabulary_are_refused(tmp_path: Path, field: str, tokens: list[int]) -> None:
+    folder = tmp_path / "store"
+    small(folder)
+    name = f"train/{field}.tokens.npy"
+    np.save(folder / name, np.array(tokens, np.uint16))
+    reseal(folder, name)
+    size = {"text": "279", "label": "2"}[field]
+    with pytest.raises(UserError, match=rf"{field}.tokens.npy: damaged, with a token that is not among the {size} "):
+        Store.open(folder)["train"].gather(field, np.arange(4))
+
+
+def test_one_flipped_bit_in_an_array_is_noticed_when_the_store_is_opened(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    small(folder)
+    tokens = folder / "train" / "text.tokens.npy"
+    content = bytearray(tokens.read_bytes())
+    content[-2] ^= 1  # another token of the vocabulary
+    tokens.write_bytes(content)
+    with pytest.raises(UserError, match=r"text.tokens.npy: its content has changed, so the store is damaged"):
+        Store.open(folder)
+
+
+def test_paths_that_are_no_store_are_left_alone_by_the_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "own.toml"
+    config.write_text("train = []")
+    with pytest.raises(
+        UserError, match=r"own.toml: a file, but a store is a folder .* lamina prepare .*own.toml"
+    ) as one:
+        Store.open(config)
+    (tmp_path / "text").mkdir()
+    with pytest.raises(UserError, match="not a store, for it has no manifest.json; name a folder") as other:
+        Store.open(tmp_path / "text")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        UserError, match=rf"gone: no such store \(relative to the working directory, {tmp_path}\)"
+    ) as last:
+        Store.open("gone")
+    assert not any("delete" in str(caught.value) for caught in (one, other, last))
 
 
 def test_pickled_arrays_are_never_loaded(tmp_path: Path) -> None:
@@ -222,16 +281,17 @@ def test_pickled_arrays_are_never_loaded(tmp_path: Path) -> None:
     small(folder)
     offsets = folder / "train" / "text.offsets.npy"
     np.save(offsets, np.array([{"an": "object"}], object), allow_pickle=True)
-    size = offsets.stat().st_size
-    rewrite(folder, lambda sealed: sealed["manifest"]["files"]["train/text.offsets.npy"].update(bytes=size))
+    reseal(folder, "train/text.offsets.npy")
     with pytest.raises(UserError, match="not a valid array"):
         Store.open(folder)["train"].lengths("text")
 
 
-def test_a_changed_tokenizer_is_refused_when_asked_for(tmp_path: Path) -> None:
+def test_a_changed_tokenizer_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     small(folder)
     path = folder / "tokenizer.json"
     path.write_text(path.read_text().replace("some", "same", 1).replace('"kind": "bpe"', '"kind": "bpf"'))
-    with pytest.raises(UserError, match="was changed after the store was made"):
-        Store.open(folder).tokenizer()
+    with pytest.raises(UserError, match="tokenizer.json: its content has changed"):
+        Store.open(folder)
+    with pytest.raises(UserError, match="not the tokenizer that manifest.json beside it describes"):
+        Store.open_unverified(folder).tokenizer()

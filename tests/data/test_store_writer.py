@@ -24,7 +24,7 @@ def test_a_store_in_the_way_is_kept_unless_told_otherwise(tmp_path: Path) -> Non
     other = tmp_path / "precious"
     other.mkdir()
     (other / "thesis.tex").write_text("years of work")
-    with pytest.raises(UserError, match="not a finished store; delete it or choose another"):
+    with pytest.raises(UserError, match="not a finished store; choose another output"):
         small(other, replace=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["precious", "store"]
     (tmp_path / "empty").mkdir()

@@ -112,7 +112,7 @@ def test_killed_at_any_moment_then_run_again(tmp_path: Path) -> None:
         assert not Path(values["output"]).exists()
         with pytest.raises(UserError, match="unfinished.*run it again"):
             Store.open(values["output"])
-        with pytest.raises(UserError, match="an unfinished one"):
+        with pytest.raises(UserError, match="not a store, for it has no manifest.json"):
             Store.open(partial)
     store = prepare(PrepareOptions.read(values, "test"))
     assert len(store["train"]) == 60_000

@@ -18,6 +18,8 @@ Sequences = list[list[int]]
 
 
 TOKENIZER = Tokenizer.train(["some text to learn from"] * 3, VocabularyOptions(size=280))
+LARGE = Tokenizer("word", ["<unk>", *map(str, range(70_001))])
+"""A vocabulary in which every token of two bytes occurs, and some of more."""
 
 
 def flat(sequences: Sequences) -> tuple[np.ndarray, np.ndarray]:
@@ -29,6 +31,7 @@ def write_store(
     splits: dict[str, dict[str, Sequences]],
     dtype: str = "uint16",
     source: Path | None = None,
+    tokenizer: Tokenizer = TOKENIZER,
     **options: Any,
 ) -> Store:
     sources = [SourceRecord(split="train", path=str(source), bytes=1, sha256=hash_file(source))] if source else []
@@ -40,7 +43,7 @@ def write_store(
             for start in range(0, size, 3):  # in pieces, as prepare does
                 split.append({field: flat(sequences[start : start + 3]) for field, sequences in fields.items()})
             records[name] = split.close({"empty": 1}, {})
-        writer.write("tokenizer.json", TOKENIZER.json.encode())
+        writer.write("tokenizer.json", tokenizer.json.encode())
         writer.write(DROPPED, json.dumps({"train": {"empty": {"a.txt": [3]}}}).encode())
         return writer.finish(
             settings={"max_length": 5, "over_long": "skip"},
@@ -52,5 +55,5 @@ def write_store(
 
 
 def small(folder: Path, **options: Any) -> Store:
-    sequences = [[7, 8, 9], [], [65535], [10, 11]]
+    sequences = [[7, 8, 9], [], [278], [10, 11]]
     return write_store(folder, {"train": {"text": sequences, "label": [[1], [0], [0], [1]]}}, **options)

@@ -58,7 +58,7 @@ class TokenizerOptions(VocabularyOptions):
 class PrepareOptions(Options):
     """The files to prepare, and how."""
 
-    output: str
+    output: str = pydantic.Field(min_length=1)
     """The folder of the store."""
     replace: bool = False
     """Whether to replace an existing store that was made from other files or with other options."""

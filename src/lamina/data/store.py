@@ -10,12 +10,15 @@
 
 Token arrays are uint16 if the vocabulary allows, otherwise int32; offsets are int64. A label is a sequence of length
 one. The manifest contains its own hash: its presence means that the store is finished, and any change to it is noticed.
+A store is opened only if every file has the hash in its manifest, and a field is read only if its offsets rise and its
+tokens are in the vocabulary.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,13 +29,15 @@ from pydantic import AfterValidator, model_validator
 from lamina.data.packed import index_ranges
 from lamina.data.tokenizer import Tokenizer
 from lamina.errors import UserError, unknown
-from lamina.files.hashes import FileRecord, ManifestFormat, hash_file
+from lamina.files.hashes import FileRecord, ManifestFormat, hash_file, hash_json
+from lamina.files.verification import changed_files
 from lamina.options import Options
 
 MANIFEST = "manifest.json"
+DROPPED = "dropped.json"
 
 FORMAT = ManifestFormat("lamina-store", 1, section="manifest")
-_REMEDY = "Run lamina prepare again, with --replace if the folder exists."
+_REMEDY = "Prepare the data again with lamina prepare --replace."
 
 
 def _inside(name: str) -> str:
@@ -101,21 +106,30 @@ class Manifest(Options):
     def load(cls, folder: Path) -> Manifest:
         """Read the manifest of a store; one that is damaged, changed or of another version raises a `UserError`."""
         try:
-            return cls.read(FORMAT.load(folder / MANIFEST), str(folder / MANIFEST))
+            return cls.read_file(folder)
         except UserError as error:
             raise UserError(f"{error} {_REMEDY}") from None
 
+    @classmethod
+    def read_file(cls, folder: Path) -> Manifest:
+        """Read the manifest in a folder, which may be a store or hold a copy; errors do not say what to do."""
+        return cls.read(FORMAT.load(folder / MANIFEST), str(folder / MANIFEST))
 
-DROPPED = "dropped.json"
+    @cached_property
+    def content_hash(self) -> str:
+        """The hash of what training and evaluation read; where the sources were, and with which options they were
+        prepared, is not part of it."""
+        content = self.model_dump(mode="json", include={"labels", "tokenizers", "splits"})
+        return hash_json(content | {"files": {name: self.files[name].sha256 for name in self.files if name != DROPPED}})
 
 
 class Split:
     """The examples of one split: for each field, sequences of tokens."""
 
-    def __init__(self, folder: Path, name: str, record: SplitRecord) -> None:
+    def __init__(self, store: Store, name: str, record: SplitRecord) -> None:
         self.name = name
         self.record = record
-        self._folder = folder
+        self._store = store
         self._open: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
     @property
@@ -153,42 +167,64 @@ class Split:
         return self._open[field]
 
     def _map(self, field: str) -> tuple[np.ndarray, np.ndarray]:
-        record = self.record.fields[field]
-        tokens = _map_array(token_path(self._folder, self.name, field))
-        offsets = _map_array(offset_path(self._folder, self.name, field))
+        record, folder = self.record.fields[field], self._store.array_folder
+        tokens = _map_array(token_path(folder, self.name, field))
+        offsets = _map_array(offset_path(folder, self.name, field))
+        size = self._store.num_values(field)
         sound = (
             tokens.dtype == record.dtype
+            and tokens.dtype.kind in "iu"
             and tokens.shape == (record.tokens,)
             and offsets.dtype == np.int64
             and offsets.shape == (len(self) + 1,)
             and offsets[0] == 0
             and offsets[-1] == record.tokens
+            and bool((np.diff(offsets) >= 0).all())
         )
         if not sound:
-            raise UserError(f"{self._folder}: the arrays of {self.name}/{field} are damaged; run lamina prepare again.")
+            raise UserError(f"{folder}: the arrays of {self.name}/{field} are damaged. {_REMEDY}")
+        if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < size:
+            raise UserError(
+                f"{token_path(folder, self.name, field)}: damaged, with a token that is not among the {size:,} of its "
+                f"vocabulary. {_REMEDY}"
+            )
         return tokens, offsets
 
 
 class Store:
     """An open store; `store["train"]` is a split."""
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, find_arrays: Callable[[], Path] | None = None) -> None:
+        """A store in `folder`, whose files are not verified here.
+
+        find_arrays: for a copy of manifest and tokenizers alone, gives the folder with the examples; it is called when
+        the first of them is read.
+        """
         self.folder = folder
         self.manifest = manifest
-        self._splits = {name: Split(folder, name, record) for name, record in manifest.splits.items()}
+        self._find_arrays = find_arrays
+        self._splits = {name: Split(self, name, record) for name, record in manifest.splits.items()}
 
     @classmethod
     def open(cls, path: str | Path) -> Store:
-        """Open a finished store without reading its arrays; an unfinished or changed one raises a `UserError`."""
+        """Open a store whose files all have the hashes in its manifest; any other raises a `UserError`."""
+        store = cls.open_unverified(path)
+        for name, reason in changed_files(store.folder, store.manifest.files).items():
+            raise UserError(f"{store.folder / name}: {reason}, so the store is damaged. {_REMEDY}")
+        return store
+
+    @classmethod
+    def open_unverified(cls, path: str | Path) -> Store:
+        """Open a finished store without a look at its files other than the manifest."""
         folder = Path(path)
         if not (folder / MANIFEST).is_file():
-            raise _not_finished(folder)
-        store = cls(folder, Manifest.load(folder))
-        for name, record in store.manifest.files.items():
-            file = folder / name
-            if not file.is_file() or file.stat().st_size != record.bytes:
-                raise UserError(f"{file}: missing or changed in size; run lamina prepare again.")
-        return store
+            raise _not_a_store(folder)
+        return cls(folder, Manifest.load(folder))
+
+    @cached_property
+    def array_folder(self) -> Path:
+        """The folder with the arrays of the splits."""
+        return self._find_arrays() if self._find_arrays else self.folder
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -219,13 +255,18 @@ class Store:
             raise unknown("text field", field, files)
         return self._tokenizers[files[field]]
 
+    def num_values(self, field: str) -> int:
+        """The number of values that a token of the field can have: the size of its vocabulary or of the label set."""
+        return len(self.tokenizer(field)) if field in self.manifest.tokenizers else len(self.labels)
+
     @cached_property
     def _tokenizers(self) -> dict[str, Tokenizer]:
         loaded = {}
         for name in sorted(set(self.manifest.tokenizers.values())):
             if hash_file(self.folder / name) != self.manifest.files[name].sha256:
                 raise UserError(
-                    f"{self.folder / name}: was changed after the store was made; run lamina prepare again."
+                    f"{self.folder / name}: damaged, not the tokenizer that {MANIFEST} beside it describes; copy it "
+                    "again from where the data was prepared."
                 )
             loaded[name] = Tokenizer.load(self.folder / name)
         return loaded
@@ -239,8 +280,11 @@ class Store:
         """A message for every file of the store, and every source file that still exists, whose content has changed."""
         problems = []
         for name, record in self.manifest.files.items():
-            if hash_file(self.folder / name) != record.sha256:
-                problems.append(f"{self.folder / name}: changed since the store was made.")
+            file = self.folder / name
+            if not file.is_file():
+                problems.append(f"{file}: missing.")
+            elif hash_file(file) != record.sha256:
+                problems.append(f"{file}: changed since the store was made.")
         for source in self.manifest.sources:
             path = Path(source.path)
             if path.is_file() and hash_file(path) != source.sha256:
@@ -266,17 +310,20 @@ def _map_array(path: Path) -> np.ndarray:
         # A plain array: slicing numpy's memmap class takes several times as long.
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
     except (OSError, ValueError, EOFError) as error:
-        raise UserError(f"{path}: not a valid array ({error}); run lamina prepare again.") from None
+        raise UserError(f"{path}: not a valid array ({error}). {_REMEDY}") from None
     return array
 
 
-def _not_finished(folder: Path) -> UserError:
+def _not_a_store(folder: Path) -> UserError:
+    """The error for a path without a manifest. No message advises to delete what may be the user's own."""
     if partial_path(folder).exists():
         return UserError(
             f"{folder}: unfinished, because lamina prepare was interrupted or is still running; run it again."
         )
+    if folder.is_file():
+        what = f"; prepare it with lamina prepare {folder}, and name its output" if folder.suffix == ".toml" else ""
+        return UserError(f"{folder}: a file, but a store is a folder that lamina prepare makes{what}.")
     if folder.exists():
-        return UserError(
-            f"{folder}: no {MANIFEST}, so not a store or an unfinished one; delete it and run lamina prepare."
-        )
-    return UserError(f"{folder}: no such store; make it with lamina prepare.")
+        return UserError(f"{folder}: not a store, for it has no {MANIFEST}; name a folder that lamina prepare made.")
+    here = "" if folder.is_absolute() else f" (relative to the working directory, {Path.cwd()})"
+    return UserError(f"{folder}: no such store{here}; make it with lamina prepare, or name the folder it is in now.")

@@ -194,7 +194,7 @@ class StoreWriter:
         if not self._target.exists() or (self._target.is_dir() and not any(self._target.iterdir())):
             return
         if not (self._target / MANIFEST).is_file():
-            raise UserError(f"{self._target}: exists and is not a finished store; delete it or choose another output.")
+            raise UserError(f"{self._target}: exists and is not a finished store; choose another output.")
         if not self._replace:
             raise UserError(
                 f"{self._target}: a store exists already; choose another output, or replace it (--replace)."

@@ -5,7 +5,7 @@
       status.json                 state, step, times, version
       metrics.jsonl               losses and metrics, a line for each logged step
       samples.jsonl               outputs of the model at each validation
-      manifest.json, tokenizer*.json   copies of the store's
+      manifest.json, tokenizer*.json   copies of the store's, the only ones that evaluation and generation use
       checkpoints/                step-00001000/ …, latest, best
       average/                    the average of several checkpoints
       diagnosis/
@@ -24,6 +24,7 @@ other package spells these names. Reading a run folder changes nothing in it; a 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -181,17 +182,23 @@ class RunFolder:
         self._write(self.config, text)
 
     def copy_data(self, store: Store) -> None:
-        """Copy what is needed to generate text where the store is not: its manifest and its tokenizers."""
+        """Copy what a trained model needs of its data besides the examples: the manifest and the tokenizers."""
         from lamina.data.store import MANIFEST
 
         for name in (*sorted({*store.manifest.tokenizers.values()}), MANIFEST):
             write_file(self.path / name, (store.folder / name).read_bytes())
 
-    def data_copy(self) -> Store | None:
-        """The run's store without its examples; None where nothing was copied."""
+    def data_copy(self, find_arrays: Callable[[], Path]) -> Store:
+        """The run's own manifest and tokenizers as a store; `find_arrays` is called when its examples are read."""
         from lamina.data.store import MANIFEST, Manifest, Store
 
-        return Store(self.path, Manifest.load(self.path)) if (self.path / MANIFEST).is_file() else None
+        try:
+            return Store(self.path, Manifest.read_file(self.path), find_arrays)
+        except UserError as error:
+            raise UserError(
+                f"{error} It is the run's copy of the manifest of its data; copy {MANIFEST} and the tokenizers again "
+                "from the store that the run was trained on."
+            ) from None
 
     def set_status(self, state: RunState, step: int, reason: str = "") -> Status:
         now = datetime.now(UTC).isoformat(timespec="seconds")

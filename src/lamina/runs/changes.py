@@ -39,20 +39,37 @@ def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, stor
             f"{folder.path}: this run was started with another config:{listing}\n"
             "Use another folder, undo the change, or go on all the same with --force"
         )
-    kept = folder.data_copy()
-    if kept is not None and kept.manifest.dump() != store.manifest.dump():
-        listing = _listing(differences(_describe(kept.manifest), _describe(store.manifest)))
+    own = folder.data_copy(lambda: store.folder).manifest
+    if difference := _data_difference(own, store):
+        raise UserError(f"{folder.path}: {difference}\nUse another folder, or go on all the same with --force")
+
+
+def refuse_other_data(folder: RunFolder, own: Manifest, store: Store) -> None:
+    """Refuse to evaluate or diagnose a model on a store that is not the one it was trained on."""
+    if difference := _data_difference(own, store):
         raise UserError(
-            f"{folder.path}: the data is not what this run was started with: {store.folder} was prepared anew, from "
-            f"other sources or settings:{listing}\nUse another folder, or go on all the same with --force"
+            f"{folder.path}: {difference}\nPrepare it as it was, or set data.store in {folder.config} to the folder "
+            "where the data of this run is now"
         )
 
 
+def _data_difference(own: Manifest, store: Store) -> str:
+    """How the content of a store differs from what the run's own manifest describes; empty if it does not."""
+    if own.content_hash == store.manifest.content_hash:
+        return ""
+    listing = _listing(differences(_describe(own), _describe(store.manifest)))
+    return (
+        f"the data is not what this run was started with: {store.folder} was prepared anew, from other sources or "
+        f"settings:{listing}"
+    )
+
+
 def _describe(manifest: Manifest) -> dict[str, Any]:
-    """The settings and sources of a store and its tokenizers, with hashes shortened to 12 digits."""
+    """The settings, sources, tokenizers and sizes of a store, with hashes shortened to 12 digits."""
     return manifest.model_dump(mode="json", include={"settings"}) | {
         "source": {f"{each.split} {each.path}": each.sha256[:12] for each in manifest.sources},
         "tokenizer": {field: manifest.files[name].sha256[:12] for field, name in manifest.tokenizers.items()},
+        "examples": {name: record.examples for name, record in manifest.splits.items()},
     }
 
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from lamina.data.store import Store
 from lamina.diagnosis.examine import examine
 from lamina.diagnosis.recording.passes import random_state_kept
 from lamina.diagnosis.results import Diagnosis, Stage, read_diagnoses
@@ -72,7 +73,7 @@ def diagnose_run(run: Run, extent: Extent, progress: Progress = no_progress) -> 
 
 def diagnose_config(run: Run, extent: Extent, progress: Progress = no_progress) -> Diagnosis:
     """Measure the models of a run that need not have been started; nothing is written into its folder."""
-    return examine(_at_initialisation(run, extent), seeds=extent.seeds, progress=progress)
+    return examine(_at_initialisation(run, run.open_store(), extent), seeds=extent.seeds, progress=progress)
 
 
 def subjects_of(run: Run, extent: Extent) -> Iterator[Subject]:
@@ -81,7 +82,7 @@ def subjects_of(run: Run, extent: Extent) -> Iterator[Subject]:
     The checkpoint is read only when it is asked for: if it is damaged, the first diagnosis has been made by then.
     """
     saved = _find_checkpoint(run.folder, extent.checkpoint)
-    start = _at_initialisation(run, extent)
+    start = _at_initialisation(run, run.open_store() if saved is None else run.own_data(), extent)
     if saved is None:
         start.notes.append(NO_CHECKPOINT)
     yield start
@@ -89,10 +90,10 @@ def subjects_of(run: Run, extent: Extent) -> Iterator[Subject]:
         yield _at_checkpoint(run, saved, extent)
 
 
-def _at_initialisation(run: Run, extent: Extent) -> Subject:
+def _at_initialisation(run: Run, store: Store, extent: Extent) -> Subject:
     """The config's models, a new one for every seed."""
     config = run.config
-    task = build_task(config.task, run.open_store(), config.task_options)
+    task = build_task(config.task, store, config.task_options)
     inputs = _batches(task, config, extent)
 
     def factory(seed: int, num_layers: int | None) -> nn.Module:

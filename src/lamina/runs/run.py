@@ -31,7 +31,7 @@ from lamina.generate.scoring import Scored
 from lamina.model.transformer import Transformer
 from lamina.run_folder.checkpoints import BEST
 from lamina.run_folder.folder import RunFolder, Status
-from lamina.runs.changes import former_config, record_start, refuse_changes
+from lamina.runs.changes import former_config, record_start, refuse_changes, refuse_other_data
 from lamina.runs.diagnose import Extent, diagnose_run
 from lamina.runs.plan import Plan, make_plan
 from lamina.runs.summary import Evaluation, RunSummary, summarise
@@ -146,7 +146,7 @@ class Run:
             own = options.model_dump()
             changed = own | {"generation": {**own.get("generation", {}), **generation}}
             options = type(options).read(changed, where=f"task {self.config.task!r}")
-        task = build_task(self.config.task, self._open_store_or_copy(), options)
+        task = build_task(self.config.task, self.own_data(), options)
         model = Transformer.build(task.model_options(self.config.model))
         load_weights(model, checkpoints.load_model(self.folder.find_checkpoint(checkpoint)))
         self._loaded = task, model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
@@ -258,11 +258,22 @@ class Run:
             return Store.open(self.config.data.store)
         return prepare(TASKS[self.config.task].embedded_options(self.path.parent / ".embedded"))
 
-    def _open_store_or_copy(self) -> Store:
-        """Where the store is gone, the run's copy of manifest and tokenizers is enough to generate text."""
-        store = self.config.data.store
-        copied = self.folder.data_copy() if store is not None and not Path(store).exists() else None
-        return copied or self.open_store()
+    def own_data(self) -> Store:
+        """The run's own manifest and tokenizers; the store is opened when examples are read, and must be the same."""
+
+        def find_arrays() -> Path:
+            try:
+                store = self.open_store()
+            except UserError as error:
+                raise UserError(
+                    f"{self.path}: the data that it was trained on cannot be read. {error} If the store was moved, set "
+                    f"data.store in {self.folder.config} to its folder"
+                ) from error
+            refuse_other_data(self.folder, own.manifest, store)
+            return store.folder
+
+        own = self.folder.data_copy(find_arrays)
+        return own
 
     def _task_and_model(self) -> tuple[Task, Transformer]:
         if self._loaded is None:
