@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lamina.model.stack import Stack
     from lamina.model.transformer import Transformer
     from lamina.residual.norm import NormOptions
+    from lamina.runs.listing import list_runs
     from lamina.training.callbacks.base import Callback
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "__version__",
     "compare",
     "diagnose",
+    "list_runs",
     "load",
     "train",
     "watch",
@@ -39,6 +41,7 @@ _HOMES = {
     "UserError": "lamina.errors",
     "compare": "lamina.api",
     "diagnose": "lamina.api",
+    "list_runs": "lamina.runs.listing",
     "load": "lamina.api",
     "train": "lamina.api",
     "watch": "lamina.api",

@@ -99,7 +99,7 @@ def to_toml(options: Options) -> str:
 
 def to_toml_value(value: Any) -> str:
     """One value, as it stands behind the equals sign."""
-    return _item(value).as_string()
+    return to_toml_item(value).as_string()
 
 
 def _fill(table: TOMLDocument | Table, options: Options) -> None:
@@ -109,7 +109,7 @@ def _fill(table: TOMLDocument | Table, options: Options) -> None:
         if name not in sections:
             if field.description:
                 table.add(tomlkit.comment(" ".join(field.description.split())))
-            table.add(name, _item(getattr(options, name)))
+            table.add(name, to_toml_item(getattr(options, name)))
     for name in sections:
         section = tomlkit.table()
         _fill(section, getattr(options, name))
@@ -117,17 +117,18 @@ def _fill(table: TOMLDocument | Table, options: Options) -> None:
         table.add(name, section)
 
 
-def _item(value: Any) -> Item:
+def to_toml_item(value: Any) -> Item:
+    """One value, as an element of a TOML document."""
     if isinstance(value, Options):
         value = dict(value)
     if isinstance(value, Mapping):
         table = tomlkit.inline_table()
         for key, each in value.items():
-            table.add(key, _item(each))
+            table.add(key, to_toml_item(each))
         return table
     if isinstance(value, tuple | list):
         array = tomlkit.array()
         for each in value:
-            array.append(_item(each))
+            array.append(to_toml_item(each))
         return array
     return tomlkit.item(NONE if value is None else value)

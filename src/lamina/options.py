@@ -5,6 +5,7 @@ its help text, its entry in docs/config.md, and its comment in a written config.
 
     device: Annotated[str, Affects.ROUNDING] = "auto"
     keep_checkpoints: Annotated[int, Formerly("keep")] = 3
+    task: Annotated[str, Names(lambda: TASKS)] = "translation"
 
 TOML has no null: in a config, `"none"` stands for it where a field may be None.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
@@ -61,6 +62,13 @@ class OptionsOf:
     """
 
     name: str
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names that a field takes, where they are not a `Literal` because files or packages add to them."""
+
+    listing: Callable[[], Iterable[str]]
 
 
 class Options(BaseModel):

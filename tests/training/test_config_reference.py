@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lamina import residual
+from lamina.data.readers import READERS
+from lamina.tasks import TASKS
 from lamina.training.config import RunConfig
 from lamina.training.config_reference import config_reference
 
@@ -27,16 +30,35 @@ def test_every_key_of_every_section_has_its_row() -> None:
     for section, keys in found.items():
         for key in keys:
             assert f"| `{key}` |" in tables[f"[{section}]"], f"{section}.{key}"
-    assert "| `eps` | `1e-05` |" in tables["[model.norm]"]
+    assert "| `eps` | `1e-05` | number > 0 |" in tables["[model.norm]"]
 
 
 def test_the_reference_in_the_docs_is_made_from_the_code() -> None:
     stored = Path(__file__).parents[2] / "docs" / "config.md"
     assert stored.read_text() == config_reference(), "run: python -m lamina.training.config_reference > docs/config.md"
-    assert "| `model_dim` | `512` | results | Dimension of embeddings and hidden states. |" in stored.read_text()
+    assert (
+        "| `model_dim` | `512` | integer ≥ 1 | results | Dimension of embeddings and hidden states. |"
+        in stored.read_text()
+    )
 
 
 def test_every_key_is_documented() -> None:
     rows = [line for line in config_reference().splitlines() if line.startswith("| `") or " | `" in line]
     assert len(rows) > 80
     assert [row for row in rows if row.rstrip().endswith("|  |")] == []
+
+
+def test_closed_sets_are_listed_in_full() -> None:
+    table = [line.split("|") for line in config_reference().splitlines()[::-1] if line.startswith("| `")]
+    rows = {cells[1].strip(): cells[3].strip() for cells in table}  # of keys in several sections, the first
+    assert rows["`task`"].count("`") == 2 * len(TASKS)
+    assert all(f"`{name}`" in rows["`residual`"] for name in residual.names())
+    assert rows["`residual`"].endswith("or a pair of them")
+    assert rows["`preset`"].endswith("or `none`")
+    assert all(f"`{name}`" in rows["`format`"] for name in READERS)
+    assert rows["`precision`"] == "`fp32`, `bf16`, `fp16`"
+    assert rows["`dropout`"] == "number ≥ 0 and < 1"
+    assert rows["`betas`"] == "a pair of: number ≥ 0 and < 1"
+    assert rows["`track`"] == "a list of: `tensorboard`, `wandb`"
+    assert rows["`hold_out`"] == "a table from `valid`, `test` to: integer"
+    assert [key for key, allowed in rows.items() if not allowed] == []

@@ -5,10 +5,10 @@ What a command needs is imported when it is called, so that `lamina --help` does
 # ruff: noqa: I001  `lamina --help` lists the commands in the order of these imports.
 
 from lamina.cli.app import app, main
-from lamina.cli.start import demo, schemes, prepare
+from lamina.cli.start import demo, init, schemes, prepare
 from lamina.cli.training import train, plan, compare, average
-from lamina.cli.models import evaluate, generate
-from lamina.cli.reports import diagnose, report
+from lamina.cli.models import evaluate, generate, predict
+from lamina.cli.reports import runs, report, diagnose
 
 __all__ = [
     "app",
@@ -18,10 +18,13 @@ __all__ = [
     "diagnose",
     "evaluate",
     "generate",
+    "init",
     "main",
     "plan",
+    "predict",
     "prepare",
     "report",
+    "runs",
     "schemes",
     "train",
 ]

@@ -67,6 +67,39 @@ def generate(
         score_file(loaded, input_file, score, output_file, output_format=output_format, to=to)
 
 
+@app.command(
+    rich_help_panel=MODELS,
+    epilog="Examples: lamina predict runs/reviews 'A fine film.' 'A waste of time.' · lamina predict runs/mrpc 'First "
+    "sentence.' 'Second one.' (a pair) · lamina predict runs/mrpc --input pairs.tsv --output-format jsonl",
+)
+def predict(
+    run: Annotated[str, typer.Argument(help="The run folder of a classifier.")],
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(help="Sentences; if the classifier was trained on pairs, two for each pair."),
+    ] = None,
+    input_file: Annotated[
+        str,
+        typer.Option("--input", help="A file of lines, pairs with a tab between them; - reads standard input."),
+    ] = "-",
+    output_file: Annotated[str, typer.Option("--output", help="Where labels go; - for standard output.")] = "-",
+    output_format: Annotated[
+        str, typer.Option(help="tsv (label and its probability) or jsonl (the probability of every label).")
+    ] = "tsv",
+    checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = BEST,
+    int8: Annotated[bool, typer.Option("--int8", help="Use int8 weights, on the CPU.")] = False,
+) -> None:
+    """Label texts with a trained classifier, with probabilities."""
+    from lamina.runs.generation import predict_file
+
+    if texts and input_file != "-":
+        raise UserError(f"texts are given on the command line and in {input_file}; leave out one of them")
+    if texts and len(texts) == 1 and Path(texts[0]).is_file():
+        raise UserError(f"{texts[0]} is a file: to label its lines, say --input {texts[0]}")
+    loaded = _load(run, checkpoint, None, None, int8)
+    predict_file(loaded, input_file, output_file, texts=texts or (), output_format=output_format)
+
+
 def _load(path: str, checkpoint: str, overrides: list[str] | None, beam: int | None, int8: bool) -> Run:
     from lamina.api import load
     from lamina.config import read_overrides

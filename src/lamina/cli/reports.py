@@ -12,6 +12,17 @@ from lamina.errors import UserError
 from lamina.run_folder.checkpoints import BEST
 
 
+@app.command(rich_help_panel=REPORTS, epilog="Examples: lamina runs · lamina runs runs/own-compared")
+def runs(
+    folder: Annotated[Path, typer.Argument(help="The folder that holds the runs, at any depth.")] = Path("runs"),
+) -> None:
+    """List the runs in a folder with their state, step and metric."""
+    from lamina.report.terminal.runs import show_listing
+    from lamina.runs.listing import list_runs
+
+    show_listing(list_runs(folder), folder)
+
+
 @app.command(
     rich_help_panel=REPORTS,
     epilog="Examples: lamina diagnose configs/smoke/translation.toml model.residual=b2t · lamina diagnose runs/b2t · "

@@ -37,6 +37,27 @@ def schemes(
 
 @app.command(
     rich_help_panel=START,
+    epilog="Examples: lamina init translation · lamina init classification --output configs/reviews.toml",
+)
+def init(
+    task: Annotated[str | None, typer.Argument(help="The task; leave it out for a list.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="The file to write; by default the task's name and .toml.", show_default=False)
+    ] = None,
+) -> None:
+    """Write a commented config for a task, which trains on embedded data as it is."""
+    from lamina.tasks import TASKS
+    from lamina.training.config_template import write_template
+
+    if task is None:
+        typer.echo("\n".join(f"lamina init {name}" for name in TASKS))
+        return
+    file = write_template(task, output or Path(f"{task}.toml"))
+    typer.echo(f"{file} is written: change it as you like, then train it with lamina train {file}")
+
+
+@app.command(
+    rich_help_panel=START,
     epilog="Examples: lamina prepare embedded-translation --output data/toy · lamina prepare iwslt14-de-en --folder "
     "downloads --output data/iwslt · lamina prepare own.toml tokenizer.size=8000",
 )

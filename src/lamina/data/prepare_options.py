@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, field_validator, model_validator
 
 from lamina.data.readers import READERS, Example, Unit
 from lamina.data.vocabulary import VocabularyOptions
-from lamina.options import Options
+from lamina.options import Names, Options
 
 
 def _read_files(value: object) -> object:
@@ -64,7 +64,7 @@ class PrepareOptions(Options):
     """Whether to replace an existing store that was made from other files or with other options."""
     folder: str = "."
     """The folder that file names are relative to."""
-    format: str = "parallel"
+    format: Annotated[str, Names(lambda: READERS)] = "parallel"
     """The format of the files: parallel (line-aligned files, or the mark-up of IWSLT and WMT), tsv, jsonl, plain
     (running text), glue (sentence pairs), wikitext, hub, or embedded (generated text). Every file may be gzipped
     (.gz)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 from contextlib import suppress
@@ -28,6 +29,23 @@ class Lock:
     @property
     def held(self) -> bool:
         return self._lock.is_locked
+
+    @property
+    def held_by_another(self) -> bool:
+        """Whether another process holds the lock, as far as can be known; nothing is created or written."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return not self.held
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+        return False
 
     def acquire(self) -> None:
         """Acquire the lock; if another process holds it, a `UserError` names that process."""

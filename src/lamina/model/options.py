@@ -15,7 +15,7 @@ from lamina.errors import unknown
 from lamina.model.feed_forward import Activation
 from lamina.model.initialisation import Initialisation
 from lamina.model.presets import PRESETS
-from lamina.options import Affects, Options, OptionsOf, mistake, own_options
+from lamina.options import Affects, Names, Options, OptionsOf, mistake, own_options
 from lamina.residual.norm import NormOptions
 
 Positive = Annotated[int, Field(ge=1)]
@@ -30,10 +30,10 @@ Head = Literal["words", "masked-words", "classes", "none"]
 class ModelChoices(Options):
     """What a user chooses of a model, whatever it is trained for."""
 
-    preset: Annotated[str | None, Affects.NOTHING] = None  # its values are among the others
+    preset: Annotated[str | None, Affects.NOTHING, Names(lambda: PRESETS)] = None  # its values are among the others
     """The name of a model of a paper, see `lamina.model.presets`; it sets the keys that are not given."""
 
-    residual: str | tuple[str, str] = schemes.DEFAULT
+    residual: Annotated[str | tuple[str, str], Names(schemes.names)] = schemes.DEFAULT
     """The residual scheme, or one for the encoder and one for the decoder; `lamina schemes` lists them."""
     residual_options: Annotated[SchemeOptions | tuple[SchemeOptions, SchemeOptions], OptionsOf("residual")] = Field(
         Options(), validate_default=True

@@ -178,6 +178,11 @@ class RunFolder:
     def __exit__(self, *_: object) -> None:
         self.release()
 
+    @property
+    def is_being_written(self) -> bool:
+        """Whether another process trains this run at the moment."""
+        return self._lock.held_by_another
+
     def store_config(self, text: str) -> None:
         self._write(self.config, text)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -14,6 +14,7 @@ from lamina.files.progress import progress_bar
 from lamina.files.text_lines import check_file, count_lines, read_lines, read_stream
 from lamina.generate.scoring import Scored
 from lamina.runs.run import Run
+from lamina.tasks.classification import Classification, Prediction
 from lamina.tasks.generating import GeneratingTask, Output
 
 Formatter = TypeVar("Formatter")
@@ -57,6 +58,50 @@ def score_file(
         for number, scored in enumerate(found, start=1):
             write(format_line(number, scored))
             progress("scoring", number, total)
+
+
+def predict_file(run: Run, source: str, target: str, *, texts: Sequence[str] = (), output_format: str = "tsv") -> None:
+    """Write the label of every line of a file, or of `texts`, with its probability.
+
+    Where the classifier was trained on pairs, a line holds two texts with a tab between them, and `texts` come in
+    pairs.
+    """
+    format_line = _choose(output_format, {"tsv": _label_tsv, "jsonl": _label_json})
+    width = len(run.task.text_fields) if isinstance(run.task, Classification) else 1
+    if len(texts) % width:
+        raise UserError(f"{run.path}: labels pairs of texts, but {len(texts)} given; give two for each pair")
+    if texts:
+        total: int | None = len(texts) // width
+        window = None
+        cells: Iterator[Sequence[str]] = (texts[place : place + width] for place in range(0, len(texts), width))
+    else:
+        lines, ahead, total = _read(source)
+        window = 1 if ahead == 1 else None
+        name = "standard input" if source == "-" else source
+        cells = (_split_line(line, width, f"{name}, line {number}") for number, line in enumerate(lines, start=1))
+    found = run.predict(cells, window=window, warn=_warn)
+    with _writing(target, source) as write, progress_bar() as progress:
+        for number, prediction in enumerate(found, start=1):
+            write(format_line(number, prediction))
+            progress("labelling", number, total)
+
+
+def _split_line(line: str, width: int, where: str) -> Sequence[str]:
+    """The texts of a line; a blank line has blank texts."""
+    texts = line.split("\t") if line.strip() else [""] * width
+    if len(texts) != width:
+        wanted = "two texts with a tab between them" if width == 2 else "one text without tabs"
+        raise UserError(f"{where}: this classifier reads {wanted}, but there are {len(texts)}")
+    return texts
+
+
+def _label_tsv(number: int, prediction: Prediction | None) -> str:
+    return f"{prediction.label}\t{prediction.probability:.4f}" if prediction else ""
+
+
+def _label_json(number: int, prediction: Prediction | None) -> str:
+    label, probabilities = (prediction.label, dict(prediction.probabilities)) if prediction else (None, {})
+    return json.dumps({"line": number, "label": label, "probabilities": probabilities}, ensure_ascii=False)
 
 
 def _choose(output_format: str, formatters: dict[str, Formatter]) -> Formatter:

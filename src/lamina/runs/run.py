@@ -37,6 +37,7 @@ from lamina.runs.plan import Plan, make_plan
 from lamina.runs.summary import Evaluation, RunSummary, summarise
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Task
+from lamina.tasks.classification import Classification, Prediction
 from lamina.tasks.generating import GeneratingTask, Output, Warn
 from lamina.training.callbacks.base import Callback
 from lamina.training.callbacks.display import Display
@@ -215,6 +216,24 @@ class Run:
         task, chosen = self._generating({})
         return task.score_text(self.model, texts, targets, chosen, to=to, window=window, warn=warn)
 
+    def predict(
+        self,
+        texts: Iterable[str | Sequence[str]],
+        *,
+        window: int | None = None,
+        warn: Warn = warnings.warn,
+    ) -> Iterator[Prediction | None]:
+        """The label of each text with the probabilities of all labels; None for a blank text.
+
+        texts: sentences, or pairs `(first, second)` if the classifier was trained on pairs.
+        """
+        _refuse_single_text(texts)
+        if not isinstance(self.task, Classification):
+            way = "lamina generate" if isinstance(self.task, GeneratingTask) else "lamina evaluate"
+            raise UserError(f"{self.path}: task {self.task.name!r} has no labels to predict; use {way}")
+        given = ((each,) if isinstance(each, str) else each for each in texts)
+        return self.task.predict(self.model, given, window=window, warn=warn)
+
     def quantise(self) -> Self:
         """The same run with int8 weights, for a CPU; this one stays as it is."""
         task, model = self._task_and_model()
@@ -301,6 +320,6 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         raise UserError(f"{error}{folder.other_version}") from error
 
 
-def _refuse_single_text(texts: Iterable[str]) -> None:
+def _refuse_single_text(texts: Iterable[Any]) -> None:
     if isinstance(texts, str):
         raise UserError(f"give a list of texts, such as [{texts[:40]!r}]: a single text would be read letter by letter")

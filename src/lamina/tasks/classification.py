@@ -1,10 +1,15 @@
-"""Classification of sentence pairs (paraphrase, entailment), evaluated by accuracy and F1.
+"""Classification of sentences or of pairs of them (paraphrase, entailment), evaluated by accuracy and F1.
 
 <cls> first … <sep> second … <sep>          segment 0 up to the first <sep>, then segment 1
+<cls> first … <sep>                         where the store has no field `second`
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,19 +19,40 @@ from torch import nn
 
 from lamina.data.batches import Batch
 from lamina.data.examples import Examples
-from lamina.data.packed import Integers, append, join, prepend
+from lamina.data.packed import Integers, PackedField, append, join, prepend
 from lamina.data.tokenizer import CLS, SEP
+from lamina.errors import UserError
 from lamina.model.modes import evaluation_mode
 from lamina.model.options import ModelChoices
 from lamina.options import mistake
 from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Task, Vocabulary, tensor_of
 from lamina.tasks.metrics import accuracy, f1
 
+WINDOW = 64  # texts labelled at a time
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The label that a classifier gives to a text."""
+
+    probabilities: Mapping[str, float]
+    """The probability of every label, in the order of their ids."""
+
+    @property
+    def label(self) -> str:
+        """The most likely label."""
+        return max(self.probabilities, key=lambda name: self.probabilities[name])
+
+    @property
+    def probability(self) -> float:
+        """The probability of that label."""
+        return max(self.probabilities.values())
+
 
 class Classification(Task):
     name = "classification"
     embedded = "embedded-paraphrases"
-    fields = ("first", "second", "label")
+    fields = ("first", "label")
     predicted = "label"
     model_kind = "encoder"
     head = "classes"
@@ -43,19 +69,63 @@ class Classification(Task):
     def vocabulary(self) -> Vocabulary:
         return Vocabulary(len(self.store.tokenizer()), num_classes=len(self.store.labels))
 
+    @property
+    def text_fields(self) -> tuple[str, ...]:
+        """`first` and, where the store has pairs, `second`."""
+        return tuple(name for name in ("first", "second") if name in self.store[self.store.splits[0]].fields)
+
     def sizes(self, examples: Examples) -> Integers:
-        return examples.lengths("first") + examples.lengths("second") + 3
+        lengths = [examples.lengths(name) + 1 for name in self.text_fields]
+        return sum(lengths[1:], start=lengths[0] + 1)
 
     def inputs(self, batch: Batch, *, seed: int | None = None) -> Inputs:
-        first, second = append(prepend(batch["first"], CLS), SEP), append(batch["second"], SEP)
-        whole = join(first, second)
-        zeros, ones = first.with_ids(np.zeros_like(first.ids)), second.with_ids(np.ones_like(second.ids))
-        return Inputs(
-            {"tokens": tensor_of(whole), "segments": tensor_of(join(zeros, ones))},
-            {"lengths": whole.lengths},
-            labels=tensor_of(batch["label"]),
-            count=len(batch),
-        )
+        texts = [batch[name] for name in self.text_fields]
+        return replace(_arguments(texts), labels=tensor_of(batch["label"]), count=len(batch))
+
+    @torch.no_grad()
+    def predict(
+        self,
+        model: nn.Module,
+        texts: Iterable[Sequence[str]],
+        *,
+        window: int | None = None,
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> Iterator[Prediction | None]:
+        """The label of each sentence, `(first,)`, or pair, `(first, second)`; None where one of its texts is blank.
+
+        window: how many texts are read and labelled at a time.
+        warn: called with a message for each text that has more tokens than the model has positions.
+        """
+        device = next(model.parameters()).device
+        encoded = (self._encode(model, number, each, warn) for number, each in enumerate(texts, start=1))
+        while chunk := list(islice(encoded, window or WINDOW)):
+            known = [each for each in chunk if each is not None]
+            labelled: Iterator[Prediction] = iter(())
+            if known:
+                inputs = _arguments([PackedField.of(field) for field in zip(*known, strict=True)]).to(device)
+                with evaluation_mode(model):
+                    rows = model(**inputs.arguments).double().softmax(-1).cpu().tolist()
+                labelled = (Prediction(dict(zip(self.store.labels, row, strict=True))) for row in rows)
+            yield from (None if each is None else next(labelled) for each in chunk)
+
+    def _encode(
+        self, model: nn.Module, number: int, texts: Sequence[str], warn: Callable[[str], None]
+    ) -> list[list[int]] | None:
+        """The tokens of each text, the longer ones cut to the positions that the model has."""
+        if len(texts) != len(self.text_fields):
+            wanted = "pairs of texts" if len(self.text_fields) == 2 else "single texts"
+            raise UserError(f"text {number}: this model labels {wanted}, but {len(texts)} given: {list(texts)!r:.80}")
+        tokenizer = self.store.tokenizer()
+        tokens = [tokenizer.encode(text.strip()) for text in texts]
+        if not all(tokens):
+            return None
+        options: Any = model.options
+        room = options.max_length - len(tokens) - 1 if options.positions == "learned" else None
+        if room is not None and sum(map(len, tokens)) > room:
+            warn(f"text {number}: cut to {room} tokens, because the model has {options.max_length} positions")
+            while sum(map(len, tokens)) > room:
+                max(tokens, key=len).pop()
+        return tokens
 
     def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
         assert inputs.labels is not None
@@ -76,3 +146,13 @@ class Classification(Task):
         guesses, labels = np.concatenate(predicted), np.concatenate(correct)
         loss = total / len(labels)
         return {"loss": loss, "nll": loss, "accuracy": accuracy(guesses, labels), "f1": f1(guesses, labels)}
+
+
+def _arguments(texts: Sequence[PackedField]) -> Inputs:
+    """The model's arguments for the first texts of all examples and, if there are pairs, the second ones."""
+    whole = append(prepend(texts[0], CLS), SEP)
+    segments = whole.with_ids(np.zeros_like(whole.ids))
+    for other in texts[1:]:
+        other = append(other, SEP)
+        whole, segments = join(whole, other), join(segments, other.with_ids(np.ones_like(other.ids)))
+    return Inputs({"tokens": tensor_of(whole), "segments": tensor_of(segments)}, {"lengths": whole.lengths})

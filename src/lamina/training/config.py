@@ -30,7 +30,7 @@ from lamina.data.batches import OrderOptions
 from lamina.data.store import Store
 from lamina.diagnosis.options import DiagnoseOptions
 from lamina.model.options import DECIDED, ModelChoices, ModelOptions, pair
-from lamina.options import Affects, Formerly, Options, OptionsOf, mistake, own_options
+from lamina.options import Affects, Formerly, Names, Options, OptionsOf, mistake, own_options
 from lamina.residual.base import Shape
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Vocabulary
@@ -113,9 +113,8 @@ Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 class RunConfig(Options):
     seed: Seed = 1
     """Seed of the initialisation, the order of examples, dropout and noise."""
-    task: str = "translation"
-    """The task: `translation`, `multilingual-translation`, `summarisation`, `language-modelling`,
-    `masked-language-modelling`, `classification`, or one that an installed package adds."""
+    task: Annotated[str, Names(lambda: TASKS)] = "translation"
+    """The task; installed packages may add others."""
     task_options: Annotated[SerializeAsAny[Options], OptionsOf("task")] = Field(Options(), validate_default=True)
     """Options of the task."""
     data: DataOptions = DataOptions()

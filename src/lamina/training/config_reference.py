@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -11,7 +12,7 @@ from pydantic_core import PydanticUndefined
 from lamina.config import to_toml_value
 from lamina.data.prepare_options import PrepareOptions
 from lamina.generate.options import GenerateOptions
-from lamina.options import Affects, Options, affects
+from lamina.options import NONE, Affects, Names, Options, affects
 from lamina.residual import schemes
 from lamina.tasks import TASKS
 from lamina.training.config import RunConfig
@@ -24,7 +25,8 @@ A config is one TOML file. `extends = "other.toml"` takes another file's values 
 default options. `"none"` stands for no value where that is the default. The whole config is checked before any data is
 prepared. It goes into the run folder with every default written out, and `lamina train runs/NAME` reads it there.
 
-The column "affects" says what another value would change. A run can be resumed while nothing that affects *results* has
+The column "allowed" lists every value of a closed set, and otherwise says what kind of value a key takes. The column
+"affects" says what another value would change. A run can be resumed while nothing that affects *results* has
 changed; `lamina compare` reuses a finished run while nothing that affects results, *length* or *rounding* has.
 """
 
@@ -63,13 +65,64 @@ def _own_generation(options: type[Options]) -> str:
 
 def _table(options: type[Options], inherited: Affects | None = None) -> str:
     """The keys of a section, without the sections below it; `inherited` is what the section as a whole affects."""
-    columns = ["key", "default", "affects", "meaning"] if inherited else ["key", "default", "meaning"]
+    columns = ["key", "default", "allowed", *(["affects"] if inherited else []), "meaning"]
     rows = [columns, ["---"] * len(columns)]
     for name, field in options.model_fields.items():
         if not _is_section(field):
             effect = [_effect(field, inherited).value] if inherited else []
-            rows.append([f"`{name}`", _default(field), *effect, _cell(field.description)])
+            rows.append([f"`{name}`", _default(field), allowed_values(field), *effect, _cell(field.description)])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def allowed_values(field: FieldInfo) -> str:
+    """The values that a key takes: every name of a closed set, or the kind of value with its bounds."""
+    named = [each for each in field.metadata if isinstance(each, Names)]
+    if named:
+        names = ", ".join(f"`{name}`" for name in named[0].listing())
+        kinds = get_args(field.annotation)
+        is_pair = any(get_origin(kind) is tuple for kind in kinds)
+        return names + (", or a pair of them" if is_pair else "") + (f" or `{NONE}`" if NoneType in kinds else "")
+    return " or ".join(dict.fromkeys(_describe(field.annotation, field.metadata)))
+
+
+def _describe(kind: Any, metadata: Sequence[Any] = ()) -> Iterator[str]:
+    """A phrase for each kind of value that an annotation allows."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        yield from _describe(parts[0], (*parts[1:], *metadata))
+    elif origin is Literal:
+        yield ", ".join(f"`{each}`" for each in parts)
+    elif origin in (Union, UnionType):
+        for part in parts:
+            yield from _describe(part, metadata)
+    elif origin is tuple:
+        what = " or ".join(dict.fromkeys(_describe(parts[0])))
+        yield f"a list of: {what}" if parts[-1] is Ellipsis else f"a pair of: {what}"
+    elif origin is dict:
+        keys, values = (" or ".join(dict.fromkeys(_describe(part))) for part in parts)
+        yield f"a table from {keys} to: {values}"
+    elif kind is NoneType:
+        yield f"`{NONE}`"
+    elif kind is bool:
+        yield "`true`, `false`"
+    elif isinstance(kind, type) and issubclass(kind, Options):
+        yield "a table"
+    else:
+        yield " ".join([_KINDS[kind], " and ".join(_bounds(metadata))]).strip()
+
+
+_KINDS = {int: "integer", float: "number", str: "text"}
+_SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+
+
+def _bounds(metadata: Sequence[Any]) -> Iterator[str]:
+    """`≥ 0`, `< 1`, from pydantic's constraints; some are nested in a `FieldInfo`."""
+    for each in metadata:
+        yield from _bounds(each.metadata) if isinstance(each, FieldInfo) else ()
+        for name, sign in _SIGNS.items():
+            bound = getattr(each, name, None)
+            if bound is not None and abs(bound) < 2**31:  # larger ones only say that a number must fit into memory
+                yield f"{sign} {bound}"
 
 
 def _effect(field: FieldInfo, inherited: Affects) -> Affects:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lamina.formatting import duration, size
+from lamina.formatting import duration, printable, size
+from lamina.runs.listing import ListedRun
 from lamina.runs.plan import Plan
 from lamina.runs.summary import Evaluation, RunSummary
 
@@ -53,6 +56,32 @@ def show_comparison(runs: Sequence[RunSummary], conclusions: Sequence[str] = ())
             console.print(f"{run.name}: {run.reason}", soft_wrap=True, markup=False)
     for sentence in conclusions:
         console.print(f"\n{sentence}", soft_wrap=True, markup=False)
+
+
+def show_listing(runs: Sequence[ListedRun], folder: Path) -> None:
+    """Print a row for each run of a folder; a run that cannot be read is named with the reason below the table."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading, justify in _LISTING.items():
+        table.add_column(heading, justify=justify, overflow="fold")
+    for each in runs:
+        steps = f"{each.step:,}" + (f" of {each.steps:,}" if each.steps else "") if each.step is not None else "–"
+        best = "–" if each.best_nll is None else f"{each.best_nll:.4f}"
+        metric = "–" if each.metric is None else f"{each.metric[0]} {each.metric[1]:.4g}"
+        name = printable(str(each.path.relative_to(folder)), 60)
+        table.add_row(escape(name), each.task or "–", each.state, steps, best, escape(metric), each.updated or "–")
+    console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = 200  # a line for each run, whatever reads it
+    console.print(table)
+    for each in runs:
+        if each.problem:
+            console.print(printable(each.problem, 400), markup=False)
+
+
+_LISTING: dict[str, Literal["left", "right"]] = {
+    "run": "left", "task": "left", "state": "left", "step": "right", "best nll": "right", "metric": "right",
+    "updated (UTC)": "left",
+}  # fmt: skip
 
 
 def show_evaluation(evaluation: Evaluation) -> None:

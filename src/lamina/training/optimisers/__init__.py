@@ -11,7 +11,7 @@ import torch
 from pydantic import Field, NonNegativeFloat, SerializeAsAny, ValidationInfo, field_validator
 
 from lamina.model.transformer import Transformer
-from lamina.options import Options, OptionsOf, own_options
+from lamina.options import Names, Options, OptionsOf, own_options
 from lamina.registry import Registry
 from lamina.training.optimisers.base import Optimiser, ParameterGroups
 
@@ -21,8 +21,8 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class OptimiserOptions(Options):
-    name: str = "adam"
-    """The update rule: `adam`, `adamw`, `radam`, `sgd`, or one that an installed package adds."""
+    name: Annotated[str, Names(lambda: OPTIMISERS)] = "adam"
+    """The update rule; installed packages may add others."""
     betas: tuple[Beta, Beta] = (0.9, 0.98)
     """Adam's β₁ and β₂: decay of the running means of the gradient and of its square."""
     eps: NonNegativeFloat = 1e-8
