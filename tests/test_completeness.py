@@ -98,6 +98,14 @@ def test_every_measure_and_check_has_a_test_and_golden_values(kind: str) -> None
     assert [key for key in own(registry) if key not in diagnosed()[kind]] == []
 
 
+def test_checks_read_measures_that_exist_and_that_they_declare() -> None:
+    for key in own(CHECKS):
+        check = CHECKS[key]
+        read = re.findall(r"evidence\.get\(\"([^\"]+)\"\)", inspect.getsource(inspect.getmodule(check)))
+        assert [each for each in check.reads if each not in MEASURES] == [], key
+        assert set(read) == set(check.reads), f"{key} reads other measures than it declares"
+
+
 def test_every_initialisation_and_schedule_has_golden_values() -> None:
     assert without_golden_value("initialisation", get_args(Initialisation)) == []
     assert without_golden_value("schedule", get_args(ScheduleOptions.model_fields["name"].annotation)) == []

@@ -23,7 +23,7 @@ from torch.optim import Optimizer
 from lamina.config import read_values
 from lamina.diagnosis.examine import examine
 from lamina.diagnosis.options import DiagnoseOptions, Thresholds
-from lamina.diagnosis.results import Diagnosis, read_diagnoses
+from lamina.diagnosis.results import Diagnosis, NoDiagnosis, read_diagnoses
 from lamina.diagnosis.subject import OUTPUT_DEPTHS, subject_of
 from lamina.diagnosis.watching.alarms import Alarm
 from lamina.diagnosis.watching.observation import Observation
@@ -178,10 +178,16 @@ def watch(
     )
 
 
-def diagnose_paths(arguments: Sequence[str], extent: Extent, progress: Progress = no_progress) -> list[Diagnosis]:
+def diagnose_paths(
+    arguments: Sequence[str],
+    extent: Extent,
+    progress: Progress = no_progress,
+    on_left_out: Callable[[Path], None] = lambda path: None,
+) -> list[Diagnosis]:
     """Diagnose configs, run folders, model folders and files of diagnoses; `key=value` arguments override configs.
 
-    The diagnoses of a run are stored in its folder, under diagnosis/.
+    The diagnoses of a run are stored in its folder, under diagnosis/. Among several files, JSON files that hold
+    something else, such as the observations of a watch, are left out; `on_left_out` is called for each.
     """
     overrides = [each for each in arguments if "=" in each and not Path(each).exists()]
     paths = [Path(each) for each in arguments if each not in overrides]
@@ -191,7 +197,12 @@ def diagnose_paths(arguments: Sequence[str], extent: Extent, progress: Progress 
     for path in paths:
         if not path.is_dir():
             if path.suffix == ".json":
-                found += read_diagnoses(path)
+                try:
+                    found += read_diagnoses(path)
+                except NoDiagnosis:
+                    if len(paths) == 1:
+                        raise
+                    on_left_out(path)
             else:
                 run = Run(read_config(path, overrides), Path("runs", path.stem))
                 found.append(diagnose_config(run, extent, progress))
@@ -206,6 +217,8 @@ def diagnose_paths(arguments: Sequence[str], extent: Extent, progress: Progress 
         else:
             _refuse_other_folder(RunFolder(path))
             found += Run(path).diagnose(extent, progress)
+    if not found:
+        raise UserError(f"{', '.join(map(str, paths))}: none of these files holds a diagnosis")
     return found
 
 

@@ -16,10 +16,11 @@ from lamina import Transformer
 from lamina.diagnosis.options import Thresholds
 from lamina.diagnosis.results import Diagnosis, Series
 from lamina.generate.options import GenerateOptions
+from lamina.generate.scoring import perplexity
 from lamina.generate.search import generate
 from lamina.runs.diagnose import Extent
 from lamina.runs.run import Run
-from lamina.tasks.metrics import accuracy, bleu, chrf, f1, perplexity, rouge
+from lamina.tasks.metrics import accuracy, bleu, chrf, f1, rouge
 
 BOS, EOS = 1, 2
 MODEL: dict[str, Any] = {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2, "vocab_size": 40}

@@ -14,11 +14,18 @@ from lamina.report.run_results import RunResult
 def result(
     scheme: str, loss: float | None, *, layers: int = 12, state: str = "finished", ratio: float = 1.0
 ) -> RunResult:
-    """A run whose last decoder matrices have this ratio of first to last gradient, and other matrices another."""
-    ratios = [("encoder", "outer", 1.0), ("decoder", "query", 7.0), ("decoder", "outer", ratio)]
+    """A run whose last decoder matrices have this ratio of first to last gradient, and other matrices another.
+
+    The decoder, from which the loss is computed, is not the last stack of the list.
+    """
+    ratios = [("decoder", "query", 7.0), ("decoder", "outer", ratio), ("encoder", "outer", 1.0)]
     facts = [Fact(name="first/last", location=Location(stack=s, matrix=m), value=value) for s, m, value in ratios]
     start = Diagnosis(
-        name=scheme, model="", stage=Stage(name="start"), measurements=(GradientByLayer().measurement(facts=facts),)
+        name=scheme,
+        model="",
+        output_stack="decoder",
+        stage=Stage(name="start"),
+        measurements=(GradientByLayer().measurement(facts=facts),),
     )
     seconds = None if loss is None else 10 * loss
     name = f"{scheme}-{layers}"

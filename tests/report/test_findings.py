@@ -47,6 +47,16 @@ def test_of_a_watched_model_the_checks_that_need_other_evidence_are_named_togeth
     assert "vanishing, learning rate, amplification, collapse" in names
 
 
+def test_checks_are_named_together_by_the_evidence_they_lack_and_not_by_the_text_of_the_reason() -> None:
+    not_measured = tuple(
+        NotMeasured(key=key, reason=f"{key} was not watched", lacks=("training",))
+        for key in ("watched-updates", "watched-weakest-layer")
+    )
+    found = [finding(check, "not measured") for check in ("unstable", "vanished")]
+    (shown,) = diagnosed(*found, not_measured=not_measured).not_checked
+    assert shown.names == "unstable, vanished"
+
+
 def test_the_reason_of_a_check_with_other_evidence_is_its_sentence() -> None:
     missing = NotMeasured(key="gradient-along-stream", reason="unknown")
     (shown,) = diagnosed(finding("vanishing", "not measured"), not_measured=(missing,)).not_checked

@@ -14,6 +14,7 @@ from lamina.api import diagnose_paths
 from lamina.cli import app
 from lamina.diagnosis.measures import measures_that_need
 from lamina.diagnosis.results import Diagnosis, Stage
+from lamina.diagnosis.watching.observation import write_observations
 from lamina.errors import UserError
 from lamina.report.pages.diagnosis import save_diagnoses
 from lamina.runs.diagnose import NO_CHECKPOINT, Extent, subjects_of
@@ -244,3 +245,19 @@ def test_a_file_that_is_no_diagnosis_is_named(tmp_path: Path, content: str) -> N
     file.write_text(content)
     with pytest.raises(UserError, match=r"metrics\.json: not a diagnosis"):
         diagnose_paths([str(file)], SMALL)
+
+
+def test_files_of_a_run_that_hold_no_diagnosis_are_left_out_and_named(tmp_path: Path) -> None:
+    make("pre-ln").write(tmp_path / "start.json")
+    write_observations(tmp_path / "observations.json", [])
+    (tmp_path / "failure.json").write_text('{"step": 3}')
+    files = [str(tmp_path / name) for name in ("failure.json", "observations.json", "start.json")]
+    result = CliRunner().invoke(app, ["diagnose", *files, "--output", str(tmp_path / "why.md")])
+    assert result.exit_code == 0, result.output
+    text = "".join(result.output.split())
+    assert f"fileswithoutadiagnosis:{files[0]},{files[1]}" in text
+    assert "pre-ln" in (tmp_path / "why.md").read_text()
+    with pytest.raises(UserError, match="not a diagnosis; lamina diagnose --output why.json writes one"):
+        diagnose_paths(files[1:2], SMALL)
+    with pytest.raises(UserError, match="none of these files holds a diagnosis"):
+        diagnose_paths(files[:2], SMALL)

@@ -60,8 +60,8 @@ def make(
         ),
         not_measured=(
             NotMeasured(key="gradient-by-stream", reason="the model has no dual stream"),
-            NotMeasured(key="watched-updates", reason=NEEDS_TRAINING),
-            NotMeasured(key="watched-weakest-layer", reason=NEEDS_TRAINING),
+            NotMeasured(key="watched-updates", reason=NEEDS_TRAINING, lacks=("training",)),
+            NotMeasured(key="watched-weakest-layer", reason=NEEDS_TRAINING, lacks=("training",)),
         ),
         notes=("Padding was left out of all means.",),
     )

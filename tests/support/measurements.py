@@ -14,6 +14,7 @@ from lamina.diagnosis.measures import MEASURES
 from lamina.diagnosis.results import Fact, Finding, Location, Measurement, Series, SeriesRole
 from lamina.model.options import ModelOptions
 from lamina.model.transformer import Transformer
+from lamina.report.labels import remedy_text
 from support.small_models import SMALL
 
 WIDE: dict[str, Any] = SMALL | {"model_dim": 32, "feed_forward_dim": 64, "num_heads": 4}
@@ -49,3 +50,8 @@ def measured(scheme: str, depth: int, kind: str = "encoder-decoder") -> tuple[Me
     model.calibrate(*inputs)  # type: ignore[operator]
     examined = examine_model(model, [lambda model: model(*inputs, labels=labels).smoothed.mean()])
     return tuple(conclude(examined.measurements))
+
+
+def advice(finding: Finding) -> str:
+    """The remedies of a finding as a page shows them; empty where there are none."""
+    return "; ".join(str(remedy_text(each, own_model=True)) for each in finding.remedies)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score import rouge_scorer
 
-from lamina.tasks.metrics import accuracy, bleu, chrf, f1, perplexity, rouge
+from lamina.generate.scoring import perplexity
+from lamina.tasks.metrics import accuracy, bleu, chrf, f1, rouge
 
 HYPOTHESES = ["The cat sat on the mat.", "It rained all day, again.", "a small house"]
 REFERENCES = ["The cat sat on a mat.", "It rained all day again.", "the small houses"]

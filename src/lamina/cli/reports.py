@@ -60,9 +60,10 @@ def diagnose(
     form_of(output, others=("json",))  # before the work, not after it
     extent = Extent(seeds, batches, tokens, checkpoint, output_depths=_read_depths(depths))
     with progress_bar() as progress:
-        diagnoses = diagnose_paths(what, extent, progress)
+        left_out: list[Path] = []
+        diagnoses = diagnose_paths(what, extent, progress, left_out.append)
     save_diagnoses(diagnoses, output)
-    show_diagnoses(diagnoses, output)
+    show_diagnoses(diagnoses, output, left_out)
 
 
 def _read_depths(text: str) -> tuple[int, ...]:

@@ -16,9 +16,10 @@ from lamina.diagnosis.measures.base import Evidence, Measure, ModelStructure, Ne
 from lamina.diagnosis.measures.layer_gradients import ExpectedGradient
 from lamina.diagnosis.measures.reading import placements
 from lamina.diagnosis.measures.statistics import average, with_spread
+from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.passes import Pass, random_state_kept, record_pass
 from lamina.diagnosis.recording.records import Record
-from lamina.diagnosis.results import Diagnosis, Measurement, NotMeasured
+from lamina.diagnosis.results import Diagnosis, Measurement, MissingEvidence, NotMeasured
 from lamina.diagnosis.subject import Subject
 from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
@@ -75,6 +76,7 @@ def examine(subject: Subject, *, seeds: int = 5, progress: Progress = no_progres
         name=subject.name,
         model=examined.structure.description,
         schemes=examined.structure.schemes,
+        output_stack=examined.structure.output_stack,
         stage=subject.stage,
         spread_over=over,
         repeats=repeats,
@@ -178,6 +180,7 @@ def structure_of(model: nn.Module, record: Record) -> ModelStructure:
         schemes=schemes,
         placements=placements(record.stacks),
         sublayers_per_layer=len(first.sublayers) // first.num_layers,
+        output_stack=find_layers(model).output_stack,
     )
 
 
@@ -233,21 +236,25 @@ def _take_rest(subject: Subject, structure: ModelStructure) -> tuple[list[Measur
 def lacking(available: set[Need]) -> list[NotMeasured]:
     """The measures for which none of the available evidence is enough."""
     return [
-        NotMeasured(key=each.key, reason=" or ".join(dict.fromkeys(REASONS[need] for need in each.needs)))
+        NotMeasured(key=each.key, reason=" or ".join(REASONS[every] for every in lacks), lacks=lacks)
         for each in all_measures()
         if not available & set(each.needs)
+        for lacks in [tuple(dict.fromkeys(MISSING[need] for need in each.needs))]
     ]
 
 
-_PASSES = "it needs passes of its own: lamina.diagnose(model, batch), or lamina diagnose on a config or a run"
-_TRAINING = "it follows an optimiser in training: lamina.watch(model, optimiser), or diagnose.every in a config"
-REASONS: dict[Need, str] = {
-    "record": _PASSES,
-    "gradients": _PASSES,
-    "model": _PASSES,
-    "optimiser": _TRAINING,
-    "history": _TRAINING,
-    "factory": "it compares models of several depths and needs a config, or a factory that takes num_layers: "
+MISSING: dict[Need, MissingEvidence] = {
+    "record": "passes",
+    "gradients": "passes",
+    "model": "passes",
+    "optimiser": "training",
+    "history": "training",
+    "factory": "depths",
+}
+REASONS: dict[MissingEvidence, str] = {
+    "passes": "it needs passes of its own: lamina.diagnose(model, batch), or lamina diagnose on a config or a run",
+    "training": "it follows an optimiser in training: lamina.watch(model, optimiser), or diagnose.every in a config",
+    "depths": "it compares models of several depths and needs a config, or a factory that takes num_layers: "
     "lamina.diagnose(lambda seed, num_layers=6: …, batch)",
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NewType
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -21,6 +21,11 @@ VERSION: Literal[2] = 2
 SeriesRole = Literal["measured", "predicted", "bound"]
 """Measured; what a theorem predicts for this model; or a bound from a theorem."""
 Severity = Literal["failure", "warning", "fine", "not measured"]
+FactName = NewType("FactName", str)
+"""The name of a fact: `slope`, `R² of ln n`. A measure defines its names as constants, which checks import, so that the
+type checker finds a misspelled one."""
+MissingEvidence = Literal["passes", "training", "depths"]
+"""What a measure lacked: passes through the model, an optimiser in training, or models of several depths."""
 
 
 class TypedResult(BaseModel):
@@ -121,7 +126,7 @@ class Grid(TypedResult):
 class Fact(TypedResult):
     """A single number: a slope, an R², a ratio."""
 
-    name: str
+    name: FactName
     """`slope`, `first/last`, `R² of ln n` …; a measure lists its names in its docstring."""
     location: Location = Location()
     quantity: str = ""
@@ -131,7 +136,7 @@ class Fact(TypedResult):
     """The standard deviation over seeds or batches, where there are several."""
 
     @property
-    def identity(self) -> tuple[str, Location, str, Stage | None]:
+    def identity(self) -> tuple[FactName, Location, str, Stage | None]:
         return self.name, self.location, self.quantity, self.stage
 
 
@@ -188,7 +193,7 @@ class Measurement(TypedResult):
             if each.role == role and quantity in (None, each.quantity) and _agrees(each.location, location)
         ]
 
-    def find_facts(self, name: str, *, quantity: str | None = None, **location: Any) -> list[Fact]:
+    def find_facts(self, name: FactName, *, quantity: str | None = None, **location: Any) -> list[Fact]:
         """The facts of that name whose location has these values."""
         return [
             each
@@ -196,7 +201,7 @@ class Measurement(TypedResult):
             if each.name == name and quantity in (None, each.quantity) and _agrees(each.location, location)
         ]
 
-    def fact(self, name: str, *, quantity: str | None = None, **location: Any) -> float | None:
+    def fact(self, name: FactName, *, quantity: str | None = None, **location: Any) -> float | None:
         """The value of the only such fact; None if there is none or if there are several."""
         found = self.find_facts(name, quantity=quantity, **location)
         return found[0].value if len(found) == 1 else None
@@ -211,6 +216,8 @@ class NotMeasured(TypedResult):
 
     key: str
     reason: str
+    lacks: tuple[MissingEvidence, ...] = ()
+    """The evidence it lacked, any one of which would have been enough; empty where it failed for another reason."""
 
 
 class Setting(TypedResult):
@@ -223,10 +230,6 @@ class Setting(TypedResult):
     value: float | int | str | bool
     """The value, or the bound that the relation names."""
 
-    def __str__(self) -> str:
-        number = f"{self.value:.2g}" if isinstance(self.value, float) else str(self.value)
-        return f"{self.key} {self.relation} {number}"
-
 
 class SchemeTrait(TypedResult):
     """A remedy: a residual scheme that avoids the fault."""
@@ -237,18 +240,12 @@ class SchemeTrait(TypedResult):
     schemes: tuple[str, ...]
     """The schemes that have this trait and are not in use."""
 
-    def __str__(self) -> str:
-        return f"a residual scheme that avoids it: {', '.join(self.schemes) or 'none is installed'}"
-
 
 class Action(TypedResult):
     """A remedy that is neither a setting nor a scheme, in words."""
 
     kind: Literal["action"] = "action"
     text: str
-
-    def __str__(self) -> str:
-        return self.text
 
 
 Remedy = Annotated[Setting | SchemeTrait | Action, Field(discriminator="kind")]
@@ -269,11 +266,6 @@ class Finding(TypedResult):
     """The standard deviation of the value over seeds or batches, where there are several."""
     remedies: tuple[Remedy, ...] = ()
 
-    @property
-    def advice(self) -> str:
-        """The remedies in one line; empty where there are none."""
-        return "; or ".join(map(str, self.remedies))
-
 
 def _encodable(text: str) -> str:
     """A file's name may hold characters that UTF-8 cannot encode: they become question marks."""
@@ -290,6 +282,8 @@ class Diagnosis(TypedResult):
     """The model in a line: `18-18 encoder-decoder, width 64, post-ln`."""
     schemes: tuple[str, ...] = ()
     """The schemes of its stacks; empty for a foreign module."""
+    output_stack: str | None = None
+    """The stack from which the loss is computed; None where it is unknown."""
     stage: Stage
     spread_over: Literal["seeds", "batches", "steps"] = "seeds"
     """`steps` where a model was watched in training: its series run over steps."""
@@ -324,8 +318,12 @@ class Diagnosis(TypedResult):
         return found[0]
 
 
+class NoDiagnosis(UserError):
+    """A file that holds something else than diagnoses."""
+
+
 def read_diagnoses(file: Path) -> list[Diagnosis]:
-    """The diagnoses of a JSON file: one, or a list of several."""
+    """The diagnoses of a JSON file: one, or a list of several. `NoDiagnosis` where it holds something else."""
     try:
         raw = file.read_bytes()
     except OSError as error:
@@ -333,21 +331,24 @@ def read_diagnoses(file: Path) -> list[Diagnosis]:
     try:
         found = TypeAdapter(Diagnosis | list[Diagnosis]).validate_json(raw)
     except ValidationError as error:
-        raise UserError(f"{file}: {_explain(raw)}") from error
+        raise _explain(file, raw) from error
     return [found] if isinstance(found, Diagnosis) else found
 
 
-def _explain(raw: bytes) -> str:
+def _explain(file: Path, raw: bytes) -> UserError:
     """Why a file could not be read as diagnoses."""
     try:
         content = json.loads(raw)
         first = content[0] if isinstance(content, list) else content
         version = first["version"]
+        is_diagnosis = "name" in first
     except (ValueError, LookupError, TypeError):
-        return "not a diagnosis; lamina diagnose --output why.json writes one"
+        is_diagnosis = False
+    if not is_diagnosis:
+        return NoDiagnosis(f"{file}: not a diagnosis; lamina diagnose --output why.json writes one")
     if version != VERSION:
-        return (
-            f"a diagnosis in format {version}, but this version of Lamina reads format {VERSION}: make it again with "
-            "lamina diagnose"
+        return UserError(
+            f"{file}: a diagnosis in format {version}, but this version of Lamina reads format {VERSION}: make it "
+            "again with lamina diagnose"
         )
-    return "a damaged diagnosis; make it again with lamina diagnose"
+    return UserError(f"{file}: a damaged diagnosis; make it again with lamina diagnose")

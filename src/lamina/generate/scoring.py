@@ -18,6 +18,11 @@ from lamina.model.modes import evaluation_mode
 Pair = tuple[Tokens, Tokens, Tokens]  # source, prefix, target
 
 
+def perplexity(total_nll: float, count: int = 1) -> float:
+    """The exponential of the mean negative log-likelihood, per token or per word; capped where it would overflow."""
+    return math.exp(min(700.0, total_nll / count)) if count else math.inf
+
+
 @dataclass(frozen=True)
 class Scored:
     """The score of a target."""
@@ -30,7 +35,7 @@ class Scored:
     @property
     def perplexity(self) -> float:
         """The perplexity per token."""
-        return math.exp(min(700.0, -self.log_probability / self.count))
+        return perplexity(-self.log_probability, self.count)
 
 
 def score(

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lamina.diagnosis.checks import expects_failure
+from lamina.diagnosis.measures.base import FIRST_TO_LAST
+from lamina.diagnosis.measures.gradient_by_layer import GradientByLayer
 from lamina.report.labels import depth_name, scheme_name
 from lamina.report.run_results import RunResult
 
@@ -46,12 +48,18 @@ class SchemeResult:
 
     @property
     def gradient_ratio(self) -> float | None:
-        """The gradient norm of the first layer's last matrix ÷ the last layer's, in the last stack, before training."""
-        ratios = []
-        for run in self.runs:
-            measurements = () if run.start is None else run.start.measurements
-            facts = [each.find_facts("first/last", matrix="outer") for each in measurements if each.key == GRADIENT]
-            ratios += [fact.value for found in facts for fact in found[-1:]]
+        """The gradient norm of the first layer's last matrix ÷ the last layer's, before training.
+
+        It is that of the stack from which the loss is computed.
+        """
+        diagnosed = [run.start for run in self.runs if run.start is not None]
+        ratios = [
+            fact.value
+            for start in diagnosed
+            for measurement in start.measurements
+            if measurement.key == GradientByLayer.key
+            for fact in measurement.find_facts(FIRST_TO_LAST, stack=start.output_stack, matrix="outer")
+        ]
         return statistics.fmean(ratios) if ratios else None
 
     @property
@@ -59,9 +67,6 @@ class SchemeResult:
         """Whether a finding before training expected a failure at any seed; None if there was no diagnosis."""
         diagnosed = [run.start for run in self.runs if run.start is not None]
         return any(expects_failure(each.findings) for each in diagnosed) if diagnosed else None
-
-
-GRADIENT = "gradient-by-layer"
 
 
 def draw_conclusions(runs: Sequence[RunResult]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from lamina.diagnosis.checks import CHECKS
 from lamina.diagnosis.examine import lacking
-from lamina.diagnosis.results import Diagnosis, Finding, Severity
+from lamina.diagnosis.results import Diagnosis, Finding, MissingEvidence, Severity
 from lamina.formatting import count, printable
 from lamina.report.labels import RemedyText, check_name, conditions, distinct_names, remedy_text
 from lamina.report.tables import Table
@@ -67,18 +67,21 @@ class NamedDiagnosis:
 
     @property
     def not_checked(self) -> list[NotChecked]:
-        """Checks that could not be made, by reason."""
-        never_watched = lacking({"history"}) if self.diagnosis.spread_over == "steps" else []
-        missing = {each.key: each.reason for each in (*never_watched, *self.diagnosis.not_measured)}
-        reasons: dict[str, dict[str, None]] = {}
+        """Checks that could not be made; those whose measures lacked the same evidence are named together."""
+        unwatched = lacking({"history"}) if self.diagnosis.spread_over == "steps" else []
+        missing = {each.key: each for each in (*unwatched, *self.diagnosis.not_measured)}
+        groups: dict[tuple[MissingEvidence, ...] | tuple[str, str], NotChecked] = {}
         for finding in self.diagnosis.findings:
-            if finding.severity == "not measured":
-                reads = CHECKS[finding.check].reads if finding.check in CHECKS else ()
-                # Checks that read different measures which are missing for one reason are named together.
-                is_missing = bool(reads) and all(key in missing for key in reads)
-                reason = missing[reads[0]] if is_missing else finding.sentence
-                reasons.setdefault(reason, {})[check_name(finding.check)] = None
-        return [NotChecked(tuple(checks), reason) for reason, checks in reasons.items()]
+            if finding.severity != "not measured":
+                continue
+            reads = CHECKS[finding.check].reads if finding.check in CHECKS else ()
+            is_missing = bool(reads) and all(key in missing for key in reads)
+            lacks = missing[reads[0]].lacks if is_missing else ()
+            reason = missing[reads[0]].reason if is_missing else finding.sentence
+            group = groups.setdefault(lacks or ("", reason), NotChecked((), reason))
+            checks = dict.fromkeys((*group.checks, check_name(finding.check)))
+            groups[lacks or ("", reason)] = NotChecked(tuple(checks), group.reason)
+        return list(groups.values())
 
     @property
     def counts(self) -> str:

@@ -19,9 +19,9 @@ from lamina.data.noise import drop_words
 from lamina.data.packed import Integers
 from lamina.data.tokenizer import EOS, UNK
 from lamina.generate.options import GenerateOptions
+from lamina.generate.scoring import perplexity
 from lamina.tasks.base import MAX_TOKENS, Inputs, tensor_of
 from lamina.tasks.generating import GeneratingOptions, GeneratingTask, TokenIds
-from lamina.tasks.metrics import perplexity
 from lamina.tasks.sequence_to_sequence import loss_metrics
 
 SHOWN = 64  # tokens of a document in a sample: the prompt and its continuation

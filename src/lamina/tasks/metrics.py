@@ -5,7 +5,6 @@ BLEU and chrF come from sacreBLEU, with the signature that makes a score compara
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -18,11 +17,6 @@ Bleu = Literal["bleu", "bleu-tok"]
 """`bleu` tokenises plain text by 13a and keeps case. `bleu-tok` adds no tokenisation, for text that is tokenised
 already, as in the papers' IWSLT results."""
 ROUGE = ("rouge1", "rouge2", "rougeL")
-
-
-def perplexity(total_nll: float, count: int) -> float:
-    """The exponential of the mean negative log-likelihood, per token or per word; capped where it would overflow."""
-    return math.exp(min(700.0, total_nll / count)) if count else math.inf
 
 
 def accuracy(predicted: LabelArray, correct: LabelArray) -> float:

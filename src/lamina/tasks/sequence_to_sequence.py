@@ -17,11 +17,11 @@ from lamina.data.examples import Examples, example_sizes
 from lamina.data.noise import drop_words
 from lamina.data.packed import Integers, PackedField, append, prepend
 from lamina.data.tokenizer import BOS, EOS, UNK
+from lamina.generate.scoring import perplexity
 from lamina.generate.search import generate
 from lamina.model.models import EncoderDecoder
 from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Vocabulary, tensor_of
 from lamina.tasks.generating import GeneratingOptions, GeneratingTask, TokenIds
-from lamina.tasks.metrics import perplexity
 
 
 class SequenceOptions(GeneratingOptions):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lamina.diagnosis.results import Finding, Location, Measurement, Setting
-from support.measurements import fact, findings, line, measurement
+from support.measurements import advice, fact, findings, line, measurement
 
 
 def adam(kappa: tuple[float, ...], without_gradient: float, learning_rate: float, epsilon: float = 1e-6) -> Measurement:
@@ -34,7 +34,7 @@ def test_conditioning_is_judged_as_the_paper_has_it(rate: float, kappa: float, s
     assert found.location == Location(stack="decoder", layer=2)
     warm_up = [each.value for each in found.remedies if isinstance(each, Setting)]
     assert warm_up == ([] if severity == "fine" else [pytest.approx(kappa, abs=1)])
-    assert ("schedule.warmup_steps" in found.advice) == (severity != "fine")
+    assert ("schedule.warmup_steps" in advice(found)) == (severity != "fine")
     four = judged(adam((kappa, 2 * kappa), 2 * still, rate))
     assert four.value == pytest.approx(kappa), "four times the weights: twice the κ, the same finding"
 

@@ -13,7 +13,7 @@ from lamina.diagnosis.checks.base import Check
 from lamina.diagnosis.results import Finding
 from lamina.errors import UserError
 from lamina.registry import Registry
-from support.measurements import fact, findings, measurement
+from support.measurements import advice, fact, findings, measurement
 
 NEW_CHECK = '''
 from pydantic import PositiveFloat
@@ -65,7 +65,7 @@ def judged(key: str, **thresholds: float) -> Finding:
 @pytest.mark.usefixtures("_with_new_file")
 def test_a_new_check_is_one_file() -> None:
     usual = judged("large-condition")
-    assert (usual.severity, usual.value, usual.threshold, usual.advice) == ("failure", 7.0, 5.0, "lower it")
+    assert (usual.severity, usual.value, usual.threshold, advice(usual)) == ("failure", 7.0, 5.0, "lower it")
     assert checks.expects_failure([usual])
     assert judged("large-condition", warning=9.0).severity == "fine"
     with pytest.raises(UserError, match="diagnose.thresholds: large_condition.warning"):

@@ -11,7 +11,7 @@ from lamina.diagnosis.checks.vanishing import Vanishing
 from lamina.diagnosis.options import Thresholds
 from lamina.diagnosis.results import Finding, Location, SchemeTrait, Series
 from lamina.formatting import short
-from support.measurements import fact, findings, line, measured, measurement
+from support.measurements import advice, fact, findings, line, measured, measurement
 
 
 def vanishing(scheme: str, depth: int, stack: str, kind: str = "encoder-decoder") -> Finding:
@@ -33,7 +33,7 @@ def test_a_deep_post_ln_decoder_vanishes_at_the_norms_after_cross_attention() ->
     assert "at the norms after cross-attention" in worst.sentence
     assert f"{short(worst.value)} of layer 18's" in worst.sentence
     assert SchemeTrait(avoids="vanishing", schemes=("b2t", "pre-ln", "resi-dual")) in worst.remedies
-    assert "post-ln" not in worst.advice
+    assert "post-ln" not in advice(worst)
 
 
 def test_a_stack_without_cross_attention_is_not_said_to_vanish() -> None:
@@ -88,9 +88,9 @@ def test_a_stack_without_any_gradient_may_be_closed_or_cut_off() -> None:
     (foreign,) = findings("vanishing", dead)
     assert (foreign.severity, foreign.location) == ("warning", Location(stack="stack"))
     assert "no gradient reaches the layers of the stack" in foreign.sentence
-    assert "a stack that still has no gradient is disconnected" in foreign.advice
+    assert "a stack that still has no gradient is disconnected" in advice(foreign)
     (own,) = findings("vanishing", dead, schemes=["re-zero"])
-    assert (own.severity, own.advice) == ("fine", "")
+    assert (own.severity, advice(own)) == ("fine", "")
 
 
 def test_only_what_the_last_layer_has_is_compared() -> None:

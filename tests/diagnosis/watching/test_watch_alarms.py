@@ -20,6 +20,7 @@ from lamina.diagnosis.watching.observation import (
 )
 from lamina.diagnosis.watching.watch import Watch
 from lamina.model.models import EncoderDecoder
+from support.measurements import advice
 from support.small_models import small_model
 from support.training_loops import adam, loop, take
 
@@ -53,7 +54,7 @@ def test_updates_that_leave_their_band_are_told_once_and_then_judged() -> None:
     finding = judged(watch.diagnosis())["unstable"]
     assert finding.severity == "warning"
     assert "first at step 42" in finding.sentence
-    assert finding.advice
+    assert advice(finding)
 
 
 @pytest.mark.parametrize(("share", "alarms"), [(0.2, 0), (0.01, 1)])

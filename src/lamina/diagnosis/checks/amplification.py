@@ -14,6 +14,8 @@ from math import isnan
 from pydantic import PositiveFloat
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
+from lamina.diagnosis.measures.layer_dependency import SUM_OF_SQUARES
+from lamina.diagnosis.measures.output_change import LINEAR_R_SQUARED, LOGARITHMIC_R_SQUARED
 from lamina.diagnosis.results import Action, Fact, Finding, Location, Measurement
 from lamina.formatting import short
 from lamina.options import Options
@@ -34,7 +36,7 @@ class Amplification(Check):
 
     def judge(self, evidence: CheckEvidence, thresholds: Thresholds) -> Iterator[Finding]:
         measurement = evidence.get("layer-dependency")
-        for total in measurement.find_facts("Σβᵢᵢ²") if measurement else ():
+        for total in measurement.find_facts(SUM_OF_SQUARES) if measurement else ():
             assert measurement is not None
             location = Location(stack=total.location.stack)
             if isnan(total.value):
@@ -88,10 +90,10 @@ def _has_further_streams(evidence: CheckEvidence, location: Location) -> bool:
 def _order(evidence: CheckEvidence) -> str:
     """How the change grows with depth, where models of several depths were measured."""
     measurement = evidence.get("output-change")
-    linear = measurement.fact("R² of n") if measurement else None
+    linear = measurement.fact(LINEAR_R_SQUARED) if measurement else None
     if measurement is None or linear is None or isnan(linear):
         return ""
-    logarithmic = measurement.fact("R² of ln n")
+    logarithmic = measurement.fact(LOGARITHMIC_R_SQUARED)
     if logarithmic is None or isnan(logarithmic) or linear > logarithmic:
         order, best = "n", linear
     else:

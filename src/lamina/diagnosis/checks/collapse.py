@@ -12,6 +12,8 @@ from math import isnan
 from pydantic import PositiveFloat
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence
+from lamina.diagnosis.measures.cosine_of_layers import ALL_WITH_LAST
+from lamina.diagnosis.measures.hidden_change import LAST_TO_FIRST_THIRD
 from lamina.diagnosis.results import Action, Finding, Location
 from lamina.formatting import short
 from lamina.options import Options
@@ -28,7 +30,7 @@ class Collapse(Check):
 
     def judge(self, evidence: CheckEvidence, thresholds: Thresholds) -> Iterator[Finding]:
         measurement = evidence.get("hidden-change")
-        for fact in measurement.find_facts("last/first third") if measurement else ():
+        for fact in measurement.find_facts(LAST_TO_FIRST_THIRD) if measurement else ():
             assert measurement is not None
             stack, share, threshold = fact.location.stack, fact.value, thresholds.warning
             if isnan(share):
@@ -71,5 +73,5 @@ def first_idle(changes: Sequence[float], share: float) -> int | None:
 
 def _similarity(evidence: CheckEvidence, stack: str | None) -> str:
     cosines = evidence.get("cosine-of-layers")
-    found = cosines.fact("all with last", stack=stack) if cosines else None
+    found = cosines.fact(ALL_WITH_LAST, stack=stack) if cosines else None
     return "" if found is None else f" (mean cosine of the layers with the last: {short(found)})"

@@ -13,6 +13,7 @@ from math import ceil, isfinite, isnan
 from pydantic import PositiveFloat
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
+from lamina.diagnosis.measures.adam_conditioning import EPSILON, LEARNING_RATE, WITHOUT_GRADIENT
 from lamina.diagnosis.results import Finding, Location, Setting
 from lamina.formatting import short
 from lamina.options import Options
@@ -34,12 +35,12 @@ class Conditioning(Check):
     def judge(self, evidence: CheckEvidence, thresholds: Thresholds) -> Iterator[Finding]:
         """The worst layer of each stack. The predicted series, α·√n ÷ ε, tells the number n of a layer's weights."""
         measurement = evidence.get("adam-conditioning")
-        learning_rate = measurement.fact("learning rate") if measurement else None
-        epsilon = measurement.fact("ε") if measurement else None
+        learning_rate = measurement.fact(LEARNING_RATE) if measurement else None
+        epsilon = measurement.fact(EPSILON) if measurement else None
         if measurement is None or learning_rate is None or not epsilon:
             return
         without_gradient = WEIGHTS**0.5 * learning_rate / epsilon
-        for predicted in measurement.select(role="predicted", quantity="without gradient"):
+        for predicted in measurement.select(role="predicted", quantity=WITHOUT_GRADIENT):
             stack = predicted.location.stack
             for measured in measurement.select(stack=stack):
                 values = zip(measured.x, measured.y, predicted.y, strict=True)

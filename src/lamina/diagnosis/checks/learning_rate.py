@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 from pydantic import PositiveFloat
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
+from lamina.diagnosis.measures.gradient_when_moved import UNMOVED
 from lamina.diagnosis.results import Finding, Location, Remedy, Series, Setting, Severity
 from lamina.formatting import short
 from lamina.options import Options
@@ -53,7 +54,7 @@ class LearningRate(Check):
             return
         for curve in measurement.measured:
             location = Location(stack=curve.location.stack)
-            at_start = measurement.fact("unmoved", stack=location.stack)
+            at_start = measurement.fact(UNMOVED, stack=location.stack)
             if at_start is None or isnan(at_start) or isnan(curve.y[0]):
                 yield self.finding(
                     "not measured", f"no gradient reaches the layers of the {location}", location=location

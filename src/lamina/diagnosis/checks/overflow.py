@@ -13,6 +13,8 @@ from typing import Annotated
 from pydantic import Field, PositiveFloat
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
+from lamina.diagnosis.measures.stream_norms import STREAM
+from lamina.diagnosis.measures.watched_streams import LARGEST
 from lamina.diagnosis.results import Action, Finding, Location, Series, Setting
 from lamina.formatting import short
 from lamina.options import Options
@@ -33,9 +35,9 @@ class Overflow(Check):
 
     def judge(self, evidence: CheckEvidence, thresholds: Thresholds) -> Iterator[Finding]:
         watched, norms = evidence.get("watched-streams"), evidence.get("stream-norms")
-        for series in watched.select(quantity="largest") if watched else ():
+        for series in watched.select(quantity=LARGEST) if watched else ():
             yield self._judge_value(series.location, _largest(series), thresholds)
-        for series in norms.select(quantity="stream") if norms else ():
+        for series in norms.select(quantity=STREAM) if norms else ():
             yield self._judge_value(series.location, thresholds.peak * _largest(series) ** 0.5, thresholds)
 
     def _judge_value(self, location: Location, value: float, thresholds: Thresholds) -> Finding:

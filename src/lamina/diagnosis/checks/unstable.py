@@ -6,6 +6,13 @@ from collections.abc import Iterator
 from math import isfinite
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence
+from lamina.diagnosis.measures.watched_updates import (
+    FIRST_STEP_OUTSIDE,
+    FURTHEST_OUTSIDE,
+    STEPS_OUTSIDE,
+    STEPS_WITH_SINGLE_UPDATES_OUTSIDE,
+    WATCHED_STEPS,
+)
 from lamina.diagnosis.results import Action, Finding
 from lamina.formatting import count, short
 
@@ -18,14 +25,14 @@ class Unstable(Check):
 
     def judge(self, evidence: CheckEvidence, thresholds: Check.Thresholds) -> Iterator[Finding]:
         measurement = evidence.get("watched-updates")
-        steps = measurement.fact("watched steps") if measurement else None
-        outside = measurement.fact("steps outside") if measurement else None
+        steps = measurement.fact(WATCHED_STEPS) if measurement else None
+        outside = measurement.fact(STEPS_OUTSIDE) if measurement else None
         if measurement is None or steps is None or outside is None:
             return
         watched = count(int(steps), "watched step")
-        first, furthest = measurement.fact("first step outside"), measurement.fact("furthest outside")
+        first, furthest = measurement.fact(FIRST_STEP_OUTSIDE), measurement.fact(FURTHEST_OUTSIDE)
         if not outside or first is None or furthest is None:
-            single = measurement.fact("steps with single updates outside")
+            single = measurement.fact(STEPS_WITH_SINGLE_UPDATES_OUTSIDE)
             sentence = f"updates stayed in their bands in {watched}"
             sentence += f", except for single matrices at {count(int(single), 'step')}" if single else ""
             yield self.finding("fine", sentence, value=0.0, threshold=0.0)

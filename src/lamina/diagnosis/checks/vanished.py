@@ -12,6 +12,7 @@ from math import isfinite
 from pydantic import PositiveFloat
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence
+from lamina.diagnosis.measures.watched_weakest_layer import STACK_OF_THE_LOSS
 from lamina.diagnosis.results import Action, Finding, Location
 from lamina.formatting import count, short
 from lamina.options import Options
@@ -30,7 +31,7 @@ class Vanished(Check):
         measurement = evidence.get("watched-weakest-layer")
         if measurement is None:
             return
-        for judged in measurement.find_facts("stack of the loss"):
+        for judged in measurement.find_facts(STACK_OF_THE_LOSS):
             location = Location(stack=judged.location.stack)
             series = measurement.select(stack=location.stack)
             known = {x: y for each in series for x, y in zip(each.x, each.y, strict=True) if isfinite(y)}

@@ -13,8 +13,10 @@ from math import isnan
 from pydantic import PositiveFloat
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
+from lamina.diagnosis.measures.gradient_along_stream import BELOW_TO_ABOVE
+from lamina.diagnosis.measures.gradient_at_norms import INPUT_TO_OUTPUT
 from lamina.diagnosis.measures.layer_gradients import WeakestLayer, norms_over_kinds, weakest_layer
-from lamina.diagnosis.results import Action, Finding, Location, Measurement
+from lamina.diagnosis.results import Action, FactName, Finding, Location, Measurement
 from lamina.formatting import short
 from lamina.options import Options
 
@@ -99,18 +101,18 @@ def norms_by_stack(measurement: Measurement) -> dict[str, dict[int, float]]:
 
 def _cause(evidence: CheckEvidence, stack: str, shrinking: float) -> str:
     """The kind of sub-layer after which least of the gradient is left, and whether its norms are the cause."""
-    left = _by_kind(evidence.get("gradient-along-stream"), "below/above", stack)
+    left = _by_kind(evidence.get("gradient-along-stream"), BELOW_TO_ABOVE, stack)
     if not left:
         return "towards the first layer"
     kind = min(left, key=lambda each: left[each])
     if left[kind] >= shrinking:
         return "towards the first layer, at no kind of sub-layer in particular"
-    at_norms = _by_kind(evidence.get("gradient-at-norms"), "input/output", stack)
+    at_norms = _by_kind(evidence.get("gradient-at-norms"), INPUT_TO_OUTPUT, stack)
     where = "at the norms after" if kind in at_norms and at_norms[kind] < shrinking else "at"
     return f"{where} {kind}, each of which leaves {short(left[kind])} of it"
 
 
-def _by_kind(measurement: Measurement | None, name: str, stack: str) -> dict[str, float]:
+def _by_kind(measurement: Measurement | None, name: FactName, stack: str) -> dict[str, float]:
     """The facts of a stack by kind of sub-layer."""
     facts = measurement.find_facts(name, stack=stack) if measurement else []
     return {

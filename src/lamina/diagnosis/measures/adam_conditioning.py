@@ -25,7 +25,14 @@ from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, req
 from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.matrices import NamedMatrix
 from lamina.diagnosis.recording.taps import norm_of
-from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series, SeriesRole
+from lamina.diagnosis.results import Axes, Fact, FactName, Location, Measurement, Series, SeriesRole
+
+CONDITION_NUMBER = FactName("κ")
+OPERATOR_NORM = FactName("operator norm")
+LEARNING_RATE = FactName("learning rate")
+EPSILON = FactName("ε")
+WITHOUT_GRADIENT = "without gradient"
+"""The quantity of the predicted lines."""
 
 
 class AdamConditioning(Measure):
@@ -66,13 +73,13 @@ class AdamConditioning(Measure):
             )
         first = optimiser.param_groups[0]
         facts = {
-            "κ": sum(square for _, square in squares) ** 0.5,
-            "operator norm": largest,
-            "learning rate": float(first["lr"]),
-            "ε": float(first["eps"]),
+            CONDITION_NUMBER: sum(square for _, square in squares) ** 0.5,
+            OPERATOR_NORM: largest,
+            LEARNING_RATE: float(first["lr"]),
+            EPSILON: float(first["eps"]),
         }
         return self.measurement(
-            [*_by_layer(squares), *_by_layer(without_gradient, "without gradient", "predicted")],
+            [*_by_layer(squares), *_by_layer(without_gradient, WITHOUT_GRADIENT, "predicted")],
             facts=[Fact(name=name, value=value) for name, value in facts.items()],
         )
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
+from lamina.diagnosis.measures.base import POWER, Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.hidden_change import MEAN_OF_ABSOLUTE, predicted_omegas
 from lamina.diagnosis.measures.reading import as_state, positions, stacks_of
 from lamina.diagnosis.measures.statistics import fit_power
@@ -52,7 +52,7 @@ class AddedBlock(Measure):
 
     def conclude(self, measurement: Measurement) -> Measurement:
         facts = [
-            Fact(name="power", location=each.location, value=fit_power(each.x[3:], each.y[3:]).slope)
+            Fact(name=POWER, location=each.location, value=fit_power(each.x[3:], each.y[3:]).slope)
             for each in measurement.measured
         ]
         return measurement.model_copy(update={"facts": tuple(facts)})

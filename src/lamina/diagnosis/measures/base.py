@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from lamina.diagnosis.recording.passes import Pass
 from lamina.diagnosis.recording.records import MatrixName, Record
-from lamina.diagnosis.results import Axes, Description, Fact, Grid, Measurement, Series
+from lamina.diagnosis.results import Axes, Description, Fact, FactName, Grid, Measurement, Series
 from lamina.residual.base import Placement
 
 if TYPE_CHECKING:
@@ -36,6 +36,14 @@ Factory = Callable[[int, int | None], nn.Module]
 """Builds a model from a seed and a number of layers; None stands for the model's own depth."""
 Value = TypeVar("Value")
 
+FIRST_TO_LAST = FactName("first/last")
+"""The first value of a line divided by its last."""
+LARGEST_TO_LEAST = FactName("largest/least")
+SLOPE = FactName("slope")
+"""The slope of a least-squares line, of the logarithms where a measure says so."""
+POWER = FactName("power")
+"""The exponent p of a fit y ~ xᵖ."""
+
 
 class NotMeasurable(Exception):
     """A measure cannot be taken here; the message says what is missing."""
@@ -52,6 +60,8 @@ class ModelStructure:
     """Where the norms of each stack stand; None where that is unknown."""
     sublayers_per_layer: int = 2
     """Of the first stack."""
+    output_stack: str | None = None
+    """The stack from which the loss is computed."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,10 @@ from torch import Tensor
 from lamina.diagnosis.measures.base import Evidence, Measure, require
 from lamina.diagnosis.measures.reading import layer_outputs, positions, stacks_of
 from lamina.diagnosis.recording.records import StackRecord
-from lamina.diagnosis.results import Axes, Fact, Grid, Location, Measurement
+from lamina.diagnosis.results import Axes, Fact, FactName, Grid, Location, Measurement
+
+FIRST_WITH_LAST = FactName("first with last")
+ALL_WITH_LAST = FactName("all with last")
 
 
 class CosineOfLayers(Measure):
@@ -35,8 +38,8 @@ class CosineOfLayers(Measure):
             values = tuple(map(tuple, found.tolist()))
             grids.append(Grid(location=location, values=values, rows="layer", columns="layer"))
             with_last = found[:-1, -1].mean().item() if len(found) > 1 else 1.0
-            facts.append(Fact(name="first with last", location=location, value=found[0, -1].item()))
-            facts.append(Fact(name="all with last", location=location, value=with_last))
+            facts.append(Fact(name=FIRST_WITH_LAST, location=location, value=found[0, -1].item()))
+            facts.append(Fact(name=ALL_WITH_LAST, location=location, value=with_last))
         return self.measurement(grids=grids, facts=facts)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from lamina.diagnosis.measures.base import Evidence, Factory, Measure, NotMeasurable, require
+from lamina.diagnosis.measures.base import LARGEST_TO_LEAST, POWER, Evidence, Factory, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.layer_gradients import ExpectedGradient
 from lamina.diagnosis.measures.statistics import average, fit_power, ratio, with_spread
 from lamina.diagnosis.recording.layers import find_layers
@@ -83,8 +83,8 @@ def last_gradient(model: nn.Module, passes: Sequence[Pass]) -> float:
 def _concluded(measurement: Measurement, placement: Placement | None) -> Measurement:
     (line,) = measurement.measured
     facts = (
-        Fact(name="power", value=fit_power(line.x, line.y).slope),
-        Fact(name="largest/least", value=ratio(max(line.y), min(line.y))),
+        Fact(name=POWER, value=fit_power(line.x, line.y).slope),
+        Fact(name=LARGEST_TO_LEAST, value=ratio(max(line.y), min(line.y))),
     )
     predicted: tuple[Series, ...] = ()
     if placement is not None and placement in POWERS:

@@ -17,11 +17,14 @@ from itertools import pairwise
 from math import nan
 from statistics import median
 
-from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
+from lamina.diagnosis.measures.base import FIRST_TO_LAST, SLOPE, Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.reading import placement_of, stacks_of, streams
 from lamina.diagnosis.measures.statistics import fit_exponential, ratio
 from lamina.diagnosis.recording.records import StackRecord
-from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
+from lamina.diagnosis.results import Axes, Fact, FactName, Location, Measurement, Series
+
+LAYERS = FactName("layers")
+BELOW_TO_ABOVE = FactName("below/above")
 
 
 class GradientAlongStream(Measure):
@@ -54,8 +57,8 @@ class GradientAlongStream(Measure):
         facts = list(measurement.facts)
         for each in measurement.measured:
             slope = fit_exponential(each.x, each.y).slope
-            facts.append(Fact(name="first/last", location=each.location, value=ratio(each.y[0], each.y[-1])))
-            facts.append(Fact(name="slope", location=each.location, value=slope))
+            facts.append(Fact(name=FIRST_TO_LAST, location=each.location, value=ratio(each.y[0], each.y[-1])))
+            facts.append(Fact(name=SLOPE, location=each.location, value=slope))
         return measurement.model_copy(update={"facts": tuple(facts)})
 
 
@@ -84,10 +87,10 @@ def _predicted(stack: StackRecord, last: float) -> Iterator[Series]:
 
 
 def _facts(stack: StackRecord, norms: Sequence[float]) -> Iterator[Fact]:
-    yield Fact(name="layers", location=Location(stack=stack.name), value=stack.num_layers)
+    yield Fact(name=LAYERS, location=Location(stack=stack.name), value=stack.num_layers)
     steps: dict[str, list[float]] = {}
     for sublayer, (below, above) in zip(stack.sublayers[1:], pairwise(norms), strict=True):
         if above:
             steps.setdefault(sublayer.place.kind, []).append(below / above)
     for kind, ratios in steps.items():
-        yield Fact(name="below/above", location=Location(stack=stack.name, sublayer_kind=kind), value=median(ratios))
+        yield Fact(name=BELOW_TO_ABOVE, location=Location(stack=stack.name, sublayer_kind=kind), value=median(ratios))

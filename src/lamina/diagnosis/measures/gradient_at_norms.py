@@ -17,7 +17,9 @@ from statistics import median
 from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.reading import norms_of, stacks_of
 from lamina.diagnosis.recording.records import NormRecord, StackRecord
-from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
+from lamina.diagnosis.results import Axes, Fact, FactName, Location, Measurement, Series
+
+INPUT_TO_OUTPUT = FactName("input/output")
 
 
 class GradientAtNorms(Measure):
@@ -56,7 +58,7 @@ def _facts(stack: StackRecord) -> Iterator[Fact]:
         if above and below is not None:
             ratios.setdefault(_kind(stack, norm), []).append(below / above)
     for kind, found in ratios.items():
-        yield Fact(name="input/output", location=Location(stack=stack.name, sublayer_kind=kind), value=median(found))
+        yield Fact(name=INPUT_TO_OUTPUT, location=Location(stack=stack.name, sublayer_kind=kind), value=median(found))
 
 
 def _kind(stack: StackRecord, norm: NormRecord) -> str:

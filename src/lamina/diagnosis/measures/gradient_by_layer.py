@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from lamina.diagnosis.measures.base import Evidence, Measure, require
+from lamina.diagnosis.measures.base import FIRST_TO_LAST, SLOPE, Evidence, Measure, require
 from lamina.diagnosis.measures.layer_gradients import norms_by_layer
 from lamina.diagnosis.measures.statistics import fit_exponential, ratio
 from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
@@ -53,8 +53,8 @@ class GradientByLayer(Measure):
         for each in measurement.measured:
             if len(each.y) > 1:
                 slope = fit_exponential(each.x, each.y).slope
-                facts.append(Fact(name="first/last", location=each.location, value=ratio(each.y[0], each.y[-1])))
-                facts.append(Fact(name="slope", location=each.location, value=slope))
+                facts.append(Fact(name=FIRST_TO_LAST, location=each.location, value=ratio(each.y[0], each.y[-1])))
+                facts.append(Fact(name=SLOPE, location=each.location, value=slope))
         return measurement.model_copy(update={"facts": tuple(facts)})
 
 

@@ -23,9 +23,11 @@ from lamina.diagnosis.measures.layer_gradients import norms_by_layer, norms_over
 from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.passes import Pass, gradients_of
 from lamina.diagnosis.recording.records import MatrixName
-from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
+from lamina.diagnosis.results import Axes, Fact, FactName, Location, Measurement, Series
 
 MOVES = (0.01, 0.03, 0.1, 0.3)
+
+UNMOVED = FactName("unmoved")
 
 
 class GradientWhenMoved(Measure):
@@ -65,7 +67,7 @@ class GradientWhenMoved(Measure):
         for stack in stacks:
             location, y = Location(stack=stack), tuple(_share(each.get(stack, {})) for each in found)
             series.append(Series(location=location, x=MOVES, y=y))
-            facts.append(Fact(name="unmoved", location=location, value=_share(start.get(stack, {}))))
+            facts.append(Fact(name=UNMOVED, location=location, value=_share(start.get(stack, {}))))
         return self.measurement(series, facts=facts)
 
 

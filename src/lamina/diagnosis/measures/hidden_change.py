@@ -21,14 +21,16 @@ from math import pi, sqrt
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from lamina.diagnosis.measures.base import Evidence, Measure, require
+from lamina.diagnosis.measures.base import POWER, Evidence, Measure, require
 from lamina.diagnosis.measures.reading import branch_of, placement_of, positions, stacks_of, stream, variance
 from lamina.diagnosis.measures.statistics import fit_power, ratio
 from lamina.diagnosis.recording.records import StackRecord
-from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
+from lamina.diagnosis.results import Axes, Fact, FactName, Location, Measurement, Series
 
 MEAN_OF_ABSOLUTE = sqrt(2 / pi)
 """E|z| for z ~ N(0, 1)."""
+
+LAST_TO_FIRST_THIRD = FactName("last/first third")
 
 
 class HiddenChange(Measure):
@@ -58,8 +60,8 @@ class HiddenChange(Measure):
         for each in measurement.measured:
             third = max(1, len(each.y) // 3)
             share = ratio(sum(each.y[-third:]), sum(each.y[:third]))
-            facts.append(Fact(name="power", location=each.location, value=fit_power(each.x[3:], each.y[3:]).slope))
-            facts.append(Fact(name="last/first third", location=each.location, value=share))
+            facts.append(Fact(name=POWER, location=each.location, value=fit_power(each.x[3:], each.y[3:]).slope))
+            facts.append(Fact(name=LAST_TO_FIRST_THIRD, location=each.location, value=share))
         return measurement.model_copy(update={"facts": tuple(facts)})
 
 

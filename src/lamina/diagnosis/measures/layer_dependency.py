@@ -16,12 +16,16 @@ from collections.abc import Iterator
 from itertools import accumulate
 from math import nan, sqrt
 
-from lamina.diagnosis.measures.base import Evidence, Measure, require
+from lamina.diagnosis.measures.base import SLOPE, Evidence, Measure, require
 from lamina.diagnosis.measures.contributions import contributions
 from lamina.diagnosis.measures.reading import branch_of, placement_of, stacks_of, stream, variance
 from lamina.diagnosis.measures.statistics import fit, ratio
 from lamina.diagnosis.recording.records import StackRecord
-from lamina.diagnosis.results import Axes, Fact, Grid, Location, Measurement, Series
+from lamina.diagnosis.results import Axes, Fact, FactName, Grid, Location, Measurement, Series
+
+SUM_OF_SQUARES = FactName("Σβᵢᵢ²")
+SMALLEST_ROW_SUM = FactName("smallest row sum")
+LARGEST_ROW_SUM = FactName("largest row sum")
 
 
 class LayerDependency(Measure):
@@ -54,10 +58,10 @@ class LayerDependency(Measure):
         for grid, diagonal in zip(measurement.grids, measurement.measured, strict=True):
             sums = [sum(share**2 for share in row if share == share) for row in grid.values]
             found = {
-                "Σβᵢᵢ²": sum(share**2 for share in diagonal.y),
-                "smallest row sum": min(sums),
-                "largest row sum": max(sums),
-                "slope": fit(diagonal.x[4:], diagonal.y[4:]).slope,
+                SUM_OF_SQUARES: sum(share**2 for share in diagonal.y),
+                SMALLEST_ROW_SUM: min(sums),
+                LARGEST_ROW_SUM: max(sums),
+                SLOPE: fit(diagonal.x[4:], diagonal.y[4:]).slope,
             }
             facts += [Fact(name=name, location=grid.location, value=value) for name, value in found.items()]
         return measurement.model_copy(update={"facts": tuple(facts)})

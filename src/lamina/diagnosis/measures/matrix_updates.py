@@ -12,7 +12,7 @@ from __future__ import annotations
 from math import nan
 from statistics import fmean
 
-from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
+from lamina.diagnosis.measures.base import LARGEST_TO_LEAST, Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
 from lamina.diagnosis.watching.observation import Observation
 
@@ -47,7 +47,7 @@ class MatrixUpdates(Measure):
                 x = tuple(each.step for each in history)
                 series.append(Series(location=location, quantity=quantity, x=x, y=y))
         facts = [
-            Fact(name="largest/least", quantity=quantity, value=_imbalance(_norms(history[-1], quantity)))
+            Fact(name=LARGEST_TO_LEAST, quantity=quantity, value=_imbalance(_norms(history[-1], quantity)))
             for quantity in QUANTITIES
         ]
         return self.measurement(series, facts=facts)

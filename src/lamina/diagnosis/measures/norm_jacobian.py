@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
+from lamina.diagnosis.measures.base import POWER, Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.reading import positions, stacks_of
 from lamina.diagnosis.measures.statistics import fit_power
 from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
@@ -51,7 +51,7 @@ class NormJacobian(Measure):
 
     def conclude(self, measurement: Measurement) -> Measurement:
         facts = [
-            Fact(name="power", location=each.location, value=fit_power(each.x, each.y).slope)
+            Fact(name=POWER, location=each.location, value=fit_power(each.x, each.y).slope)
             for each in measurement.measured
         ]
         return measurement.model_copy(update={"facts": tuple(facts)})

@@ -22,7 +22,7 @@ from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.own import own_stacks
 from lamina.diagnosis.recording.passes import Pass, recording
 from lamina.diagnosis.recording.taps import norm_of
-from lamina.diagnosis.results import Axes, Fact, Measurement, Series
+from lamina.diagnosis.results import Axes, Fact, FactName, Measurement, Series
 from lamina.model.modes import evaluation_mode
 from lamina.residual.base import Placement
 
@@ -30,6 +30,9 @@ NOISE = 1e-4
 SEEDS = (1, 2)  # few, because the mean over the tokens of one batch hardly varies
 WeightChange = Callable[[nn.Module, Sequence[nn.Parameter]], None]
 """Changes the weights of a model in place."""
+
+LINEAR_R_SQUARED = FactName("R² of n")
+LOGARITHMIC_R_SQUARED = FactName("R² of ln n")
 
 
 class OutputChange(Measure):
@@ -90,8 +93,8 @@ def _concluded(measurement: Measurement, placement: Placement | None) -> Measure
     facts, predicted = [], []
     for line in measurement.measured:
         linear, logarithmic = fit(line.x, line.y), fit(np.log(line.x), line.y)
-        facts.append(Fact(name="R² of n", quantity=line.quantity, value=linear.r_squared))
-        facts.append(Fact(name="R² of ln n", quantity=line.quantity, value=logarithmic.r_squared))
+        facts.append(Fact(name=LINEAR_R_SQUARED, quantity=line.quantity, value=linear.r_squared))
+        facts.append(Fact(name=LOGARITHMIC_R_SQUARED, quantity=line.quantity, value=logarithmic.r_squared))
         for name, where, best, x in (("n", "post", linear, line.x), ("ln n", "pre", logarithmic, np.log(line.x))):
             if placement == where:
                 y = tuple(float(best.intercept + best.slope * each) for each in x)

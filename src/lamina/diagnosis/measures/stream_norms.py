@@ -23,10 +23,15 @@ from lamina.diagnosis.measures.base import Evidence, Measure, require
 from lamina.diagnosis.measures.reading import branch_of, placement_of, positions, stacks_of, streams
 from lamina.diagnosis.measures.statistics import ratio
 from lamina.diagnosis.recording.records import RecordedTensor, StackRecord
-from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
+from lamina.diagnosis.results import Axes, Fact, FactName, Location, Measurement, Series
 
 EPSILON = 0.1
+STREAM = "stream"
+"""The quantity of the lines that show a residual stream."""
 ATTENTION = ("attention", "self-attention", "cross-attention")
+
+DELTA = FactName("δ")
+BRANCH_TO_READ = FactName("branch/read")
 
 
 class StreamNorms(Measure):
@@ -60,7 +65,7 @@ def _size(stack: StackRecord, recorded: RecordedTensor) -> float:
 def _measured(stack: StackRecord) -> Iterator[Series]:
     for location, line in streams(stack).items():
         sizes = tuple(_size(stack, each) for each in line)
-        yield Series(location=location, quantity="stream", x=tuple(range(len(line))), y=sizes)
+        yield Series(location=location, quantity=STREAM, x=tuple(range(len(line))), y=sizes)
     branched = [each for each in stack.sublayers if each.branch is not None]
     if branched:
         sizes = tuple(_size(stack, branch_of(stack, each)) for each in branched)
@@ -107,7 +112,7 @@ def _facts(stack: StackRecord) -> Iterator[Fact]:
     if stack.norms:
         size = squared_norms(stack, stack.norms[-1].input)
         share = (size > (1 + EPSILON) * size.mean()).float().mean().item()
-        yield Fact(name="δ", location=Location(stack=stack.name), value=share)
+        yield Fact(name=DELTA, location=Location(stack=stack.name), value=share)
     if all(sublayer.branch is not None for sublayer in stack.sublayers):
         for kind in dict.fromkeys(sublayer.place.kind for sublayer in stack.sublayers):
             ratios = [
@@ -116,4 +121,4 @@ def _facts(stack: StackRecord) -> Iterator[Fact]:
                 if each.place.kind == kind
             ]
             location = Location(stack=stack.name, sublayer_kind=kind)
-            yield Fact(name="branch/read", location=location, value=float(np.mean(ratios)))
+            yield Fact(name=BRANCH_TO_READ, location=location, value=float(np.mean(ratios)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import nan
 
+from lamina.diagnosis.measures.adam_conditioning import CONDITION_NUMBER
 from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.watched_series import over_steps
 from lamina.diagnosis.results import Axes, Location, Measurement
@@ -30,5 +31,5 @@ class WatchedCondition(Measure):
         history = require(evidence.history)
         if history[-1].conditioning is None:
             raise NotMeasurable(history[-1].no_conditioning)
-        found = [None if each.conditioning is None else each.conditioning.fact("κ") for each in history]
+        found = [None if each.conditioning is None else each.conditioning.fact(CONDITION_NUMBER) for each in history]
         return self.measurement([over_steps(Location(), history, [nan if each is None else each for each in found])])

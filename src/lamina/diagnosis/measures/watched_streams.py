@@ -13,6 +13,9 @@ from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, req
 from lamina.diagnosis.measures.watched_series import layer_map, over_steps
 from lamina.diagnosis.results import Axes, Location, Measurement
 
+LARGEST = "largest"
+"""The quantity of the lines that show the largest absolute value."""
+
 
 class WatchedStreams(Measure):
     title = "The stream over training"
@@ -40,6 +43,6 @@ class WatchedStreams(Measure):
             largest = [nan if each is None else each.largest for each in streams]
             location = Location(stack=stack)
             series.append(over_steps(location, history, [each[-1] for each in sizes], "root mean square"))
-            series.append(over_steps(location, history, largest, "largest"))
+            series.append(over_steps(location, history, largest, LARGEST))
             grids.append(layer_map(stack, list(zip(*sizes, strict=True))))
         return self.measurement(series, grids=grids)

@@ -13,8 +13,15 @@ from collections.abc import Sequence
 
 from lamina.diagnosis.measures.base import Evidence, Measure, require
 from lamina.diagnosis.measures.watched_series import by_kind
-from lamina.diagnosis.results import Axes, Fact, Measurement
+from lamina.diagnosis.results import Axes, Fact, FactName, Measurement
 from lamina.diagnosis.watching.observation import Observation
+
+WATCHED_STEPS = FactName("watched steps")
+STEPS_OUTSIDE = FactName("steps outside")
+STEPS_WITH_SINGLE_UPDATES_OUTSIDE = FactName("steps with single updates outside")
+FIRST_STEP_OUTSIDE = FactName("first step outside")
+MOST_MATRICES_OUTSIDE = FactName("most matrices outside")
+FURTHEST_OUTSIDE = FactName("furthest outside")
 
 
 class WatchedUpdates(Measure):
@@ -36,13 +43,13 @@ class WatchedUpdates(Measure):
         return self.measurement(series, grids=grids, facts=facts)
 
 
-def _outside(history: Sequence[Observation]) -> dict[str, float]:
+def _outside(history: Sequence[Observation]) -> dict[FactName, float]:
     unstable = [each for each in history if each.unstable]
-    facts = {"watched steps": float(len(history)), "steps outside": float(len(unstable))}
-    facts["steps with single updates outside"] = float(sum(bool(each.outside) for each in history) - len(unstable))
+    facts = {WATCHED_STEPS: float(len(history)), STEPS_OUTSIDE: float(len(unstable))}
+    facts[STEPS_WITH_SINGLE_UPDATES_OUTSIDE] = float(sum(bool(each.outside) for each in history) - len(unstable))
     if unstable:
-        facts["first step outside"] = float(unstable[0].step)
-        facts["most matrices outside"] = float(max(len(each.outside) for each in unstable))
+        facts[FIRST_STEP_OUTSIDE] = float(unstable[0].step)
+        facts[MOST_MATRICES_OUTSIDE] = float(max(len(each.outside) for each in unstable))
         furthest = max((each.furthest for each in unstable), key=lambda outside: outside.distance)
-        facts["furthest outside"] = furthest.times_usual
+        facts[FURTHEST_OUTSIDE] = furthest.times_usual
     return facts

@@ -12,7 +12,9 @@ from math import nan
 
 from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.watched_series import over_steps, weakest_by_stack
-from lamina.diagnosis.results import Axes, Fact, Location, Measurement
+from lamina.diagnosis.results import Axes, Fact, FactName, Location, Measurement
+
+STACK_OF_THE_LOSS = FactName("stack of the loss")
 
 
 class WatchedWeakestLayer(Measure):
@@ -39,5 +41,5 @@ class WatchedWeakestLayer(Measure):
             for stack in stacks
         ]
         return self.measurement(
-            series, facts=[Fact(name="stack of the loss", location=Location(stack=judged), value=1.0)]
+            series, facts=[Fact(name=STACK_OF_THE_LOSS, location=Location(stack=judged), value=1.0)]
         )

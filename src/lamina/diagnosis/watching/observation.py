@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from lamina.diagnosis.measures.adam_conditioning import CONDITION_NUMBER
 from lamina.diagnosis.results import Location, Measurement, TypedResult
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
@@ -99,7 +100,7 @@ class Observation(TypedResult):
     def summary(self) -> dict[str, float]:
         """The few values that concern a whole stack or the whole model, under the same names."""
         found = {f"stream_peak/{stream.stack}": stream.largest for stream in self.streams}
-        condition = None if self.conditioning is None else self.conditioning.fact("κ")
+        condition = None if self.conditioning is None else self.conditioning.fact(CONDITION_NUMBER)
         if condition is not None:
             found["condition"] = condition
         return found | {"updates_outside": float(len(self.outside))}

@@ -189,6 +189,7 @@ def diagnose_history(
         name=name,
         model=model,
         schemes=tuple(schemes),
+        output_stack=history[-1].output_stack if history else None,
         stage=Stage(name="step", step=history[-1].step) if history else Stage(name="given"),
         spread_over="steps",
         repeats=max(1, len(history)),

@@ -10,18 +10,21 @@ from rich.markup import escape
 from rich.table import Table
 
 from lamina.diagnosis.results import Diagnosis, Location, Measurement, Series
-from lamina.formatting import duration, short
+from lamina.formatting import duration, printable, short
 from lamina.report.findings import NamedDiagnosis, name_diagnoses
 from lamina.report.labels import check_name, name_of
 
 COLOURS = {"failure": "red", "warning": "yellow", "fine": "green"}
 
 
-def show_diagnoses(diagnoses: Sequence[Diagnosis], file: Path) -> None:
-    """Print all diagnoses; `file` is the page with the figures."""
+def show_diagnoses(diagnoses: Sequence[Diagnosis], file: Path, left_out: Sequence[Path] = ()) -> None:
+    """Print all diagnoses; `file` is the page with the figures, `left_out` are files that held no diagnosis."""
     console = Console(highlight=False, soft_wrap=True)
     for model in name_diagnoses(diagnoses):
         _show(console, model)
+    if left_out:
+        names = ", ".join(printable(str(each), limit=1000) for each in left_out)
+        console.print(f"Left out, as files without a diagnosis: {escape(names)}")
     seconds = sum(each.seconds for each in diagnoses)
     took = f"Took {duration(seconds)}. " if seconds else ""
     console.print(f"{took}Figures and all numbers: [bold]{escape(str(file))}[/]")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -12,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from lamina.formatting import duration, printable, size
+from lamina.generate.scoring import perplexity
 from lamina.runs.listing import ListedRun
 from lamina.runs.plan import Plan
 from lamina.runs.summary import Evaluation, RunSummary
@@ -23,8 +23,8 @@ def show_run(run: RunSummary) -> None:
     reason = f": {escape(run.reason)}" if run.reason else ""
     console.print(f"{escape(run.name)}: [bold]{run.state}[/] at step {run.step:,}{reason}")
     if run.best_nll is not None:
-        perplexity = math.exp(min(700.0, run.best_nll))
-        console.print(f"best validation nll {run.best_nll:.4f} (perplexity {perplexity:.2f}) at step {run.best_step:,}")
+        best = f"{run.best_nll:.4f} (perplexity {perplexity(run.best_nll):.2f})"
+        console.print(f"best validation nll {best} at step {run.best_step:,}")
     if run.best_metric is not None:
         name, value, step = run.best_metric
         console.print(f"best validation {name} {value:.4g} at step {step:,}")

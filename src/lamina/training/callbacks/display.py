@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from lamina.generate.scoring import perplexity
 from lamina.training.callbacks.base import Callback
 
 if TYPE_CHECKING:
@@ -51,10 +51,9 @@ class Display(Callback):
         others = "".join(
             f"  {name} {value:.2f}" for name, value in values.items() if name not in ("loss", "nll", "perplexity")
         )
-        perplexity = _perplexity(values["nll"])
-        self.console.print(
-            f"step {training.step:,}  validation nll {values['nll']:.4f}  perplexity {perplexity:.2f}{others}"
-        )
+        nll = values["nll"]
+        text = f"step {training.step:,}  validation nll {nll:.4f}  perplexity {perplexity(nll):.2f}{others}"
+        self.console.print(text)
 
     def on_end(self, training: Training) -> None:
         if self._bar is not None:
@@ -64,10 +63,6 @@ class Display(Callback):
 
 def _describe(values: Mapping[str, Any]) -> str:
     return (
-        f"loss {values['loss']:.3f}  ppl {_perplexity(values['nll']):.1f}  lr {values['learning_rate']:.2e}  "
+        f"loss {values['loss']:.3f}  ppl {perplexity(values['nll']):.1f}  lr {values['learning_rate']:.2e}  "
         f"{values['tokens_per_second']:,.0f} tok/s"
     )
-
-
-def _perplexity(nll: float) -> float:
-    return math.exp(min(700.0, nll))  # a larger one does not fit a float
