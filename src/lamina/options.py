@@ -26,6 +26,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from lamina.errors import UserError, unknown
+from lamina.terminal import visible
 
 NONE = "none"
 """What stands for None in a config."""
@@ -199,7 +200,7 @@ def _print_notes(where: str) -> None:
         line = f"{where}: {note}"
         if line not in _printed:
             _printed.add(line)
-            print(line, file=sys.stderr)
+            print(visible(line), file=sys.stderr)
 
 
 def _unknown_option(options: type[Options], name: str) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from lamina.errors import FailedElsewhere, UserError
+from lamina.terminal import guard_exceptions, say
 
 app = typer.Typer(
     name="lamina",
@@ -40,16 +41,17 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters still shows the rest
+    guard_exceptions()
     try:
         app()
     except FailedElsewhere:
         sys.exit(2)  # the process that failed says why
     except UserError as error:
-        typer.secho(f"lamina: {error}", err=True, fg="red")
+        say(f"lamina: {error}", error=True)
         sys.exit(2)
     except OSError as error:
-        typer.secho(f"lamina: {error}", err=True, fg="red")
+        say(f"lamina: {error}", error=True)
         sys.exit(1)
     except KeyboardInterrupt:
-        typer.echo("lamina: interrupted", err=True)
+        say("lamina: interrupted", error=True)
         sys.exit(130)

@@ -10,6 +10,7 @@ import typer
 from lamina.cli.app import REPORTS, app
 from lamina.errors import UserError
 from lamina.run_folder.checkpoints import BEST
+from lamina.terminal import say
 
 
 @app.command(rich_help_panel=REPORTS, epilog="Examples: lamina runs · lamina runs runs/own-compared")
@@ -91,5 +92,5 @@ def report(
     show_comparison(compared.summaries, compared.conclusions)
     if compared.left_out:
         left_out = ", ".join(map(str, compared.left_out))
-        typer.echo(f"\nLeft out, as files or as runs that were replaced: {left_out}")
-    typer.echo(f"\nThe report: {file}")
+        say(f"\nLeft out, as files or as runs that were replaced: {left_out}")
+    say(f"\nThe report: {file}")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from lamina.cli.app import TRAINING, app
+from lamina.terminal import say
 
 
 @app.command(
@@ -101,7 +102,7 @@ def compare(
             show_comparison(incomplete.report.summaries, incomplete.report.conclusions)
         raise
     show_comparison(compared.summaries, compared.conclusions)
-    typer.echo(f"\nThe report: {file}")
+    say(f"\nThe report: {file}")
 
 
 @app.command(rich_help_panel=TRAINING, epilog="Example: lamina average runs/b2t --last 10")
@@ -115,4 +116,4 @@ def average(
     from lamina.runs.run import Run
 
     averaged = ", ".join(each.name for each in Run(run).average(last))
-    typer.echo(f"The average of {averaged}: use it with lamina evaluate {run} --checkpoint average")
+    say(f"The average of {averaged}: use it with lamina evaluate {run} --checkpoint average")

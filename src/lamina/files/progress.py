@@ -16,11 +16,12 @@ def no_progress(stage: str, done: int, total: int | None) -> None:
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
     """One bar per stage."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
-    console = Console(stderr=True)
+    from lamina.terminal import open_console
+
+    console = open_console(stderr=True, highlight=True, soft_wrap=False, markup=True)
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),

@@ -16,6 +16,7 @@ from lamina.generate.scoring import Scored
 from lamina.runs.run import Run
 from lamina.tasks.classification import Classification, Prediction
 from lamina.tasks.generating import GeneratingTask, Output
+from lamina.terminal import say
 
 Formatter = TypeVar("Formatter")
 WINDOW = 1024  # lines read ahead, so that lines of similar length are batched together
@@ -128,7 +129,9 @@ def _read_file(path: str) -> tuple[Iterator[str], int]:
 @contextmanager
 def _writing(target: str, *read: str) -> Iterator[Callable[[str], None]]:
     """A function that writes a line and flushes it, so that finished lines survive an interruption."""
-    if target == "-":
+    if target == "-" and sys.stdout.isatty():
+        yield say
+    elif target == "-":
         yield lambda line: _write_line(sys.stdout.buffer, line)
     elif any(Path(target).resolve() == Path(each).resolve() for each in read):
         raise UserError(f"{target}: is read from, so it cannot be written to; choose another --output")
@@ -139,7 +142,7 @@ def _writing(target: str, *read: str) -> Iterator[Callable[[str], None]]:
 
 
 def _warn(message: str) -> None:
-    print(f"lamina: {message}", file=sys.stderr)
+    say(f"lamina: {message}", error=True)
 
 
 def _write_line(handle: BinaryIO, line: str) -> None:

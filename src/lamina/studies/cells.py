@@ -20,6 +20,7 @@ from lamina.run_folder.folder import RunFolder
 from lamina.runs.diagnose import Extent
 from lamina.runs.run import Run
 from lamina.studies.reuse import diagnosis_fingerprint
+from lamina.terminal import say
 from lamina.training.config import RunConfig
 
 Depth = int | tuple[int, int]
@@ -134,7 +135,7 @@ def _diagnose(run: Run) -> None:
     try:
         list(run.diagnose(EXTENT))
     except UserError as error:
-        print(f"no diagnosis: {error}", file=sys.stderr)
+        say(f"no diagnosis: {error}", error=True)
 
 
 def _peak_memory() -> int:

@@ -34,6 +34,7 @@ from lamina.studies.engines import Engine
 from lamina.studies.engines.local import LocalEngine
 from lamina.studies.reuse import Fingerprint
 from lamina.tasks import build_task
+from lamina.terminal import open_console
 
 POLL_SECONDS = 0.5
 
@@ -74,7 +75,7 @@ def compare(
 
 def train_cells(cells: Sequence[GridCell], folder: Path, engine: Engine | None = None) -> dict[str, str]:
     """Train every cell that has no result yet; by name, the last message of those that ended with an error."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+    console = open_console(stderr=True)
     stores = [_build_on_meta(cell, folder) for cell in cells]  # all of them before anything is written
     for cell, store in zip(cells, stores, strict=True):
         _prepare_folder(cell, store, folder, console)

@@ -26,6 +26,7 @@ from lamina.report.terminal.runs import show_comparison
 from lamina.runs.run import Run
 from lamina.studies.cells import make_cells
 from lamina.studies.compare import compare
+from lamina.terminal import open_console
 from lamina.training.config import RunConfig
 
 SCHEMES = ("post-ln", "pre-ln", "b2t", "admin", "resi-dual")
@@ -61,7 +62,7 @@ SENTENCES, SEED = 4, 1  # how many are translated at the end, and the seed that 
 
 def run_demo(folder: Path, steps: int = STEPS) -> Path:
     """Train the five runs, report them, and translate a few sentences with the best one; the file of the report."""
-    began, console = time.perf_counter(), Console(highlight=False, soft_wrap=True)
+    began, console = time.perf_counter(), open_console(markup=True)
     console.print(
         f"The same 12-12 model and data under {len(SCHEMES)} residual schemes, {steps} steps each: "
         f"about {6 * steps / STEPS:.0f} minutes on two cores. Nothing is downloaded.\n"

@@ -16,6 +16,7 @@ from pathlib import Path
 from lamina.config import read_values
 from lamina.errors import UserError
 from lamina.run_folder.folder import RunFolder
+from lamina.terminal import say
 from lamina.training.bf16 import prepare_environment
 
 
@@ -28,7 +29,7 @@ def main() -> None:
     try:
         code = _train(arguments.run, arguments.threads)
     except UserError as error:
-        print(f"lamina: {error}", file=sys.stderr)
+        say(f"lamina: {error}", error=True)
         code = 2
     sys.exit(code)
 

@@ -13,13 +13,14 @@ from lamina.diagnosis.results import Diagnosis, Location, Measurement, Series
 from lamina.formatting import duration, printable, short
 from lamina.report.findings import NamedDiagnosis, name_diagnoses
 from lamina.report.labels import check_name, name_of
+from lamina.terminal import open_console
 
 COLOURS = {"failure": "red", "warning": "yellow", "fine": "green"}
 
 
 def show_diagnoses(diagnoses: Sequence[Diagnosis], file: Path, left_out: Sequence[Path] = ()) -> None:
     """Print all diagnoses; `file` is the page with the figures, `left_out` are files that held no diagnosis."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = open_console(markup=True)
     for model in name_diagnoses(diagnoses):
         _show(console, model)
     if left_out:

@@ -19,6 +19,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from lamina.run_folder.folder import RunFolder
+from lamina.terminal import open_console
 
 SECONDS_BETWEEN_LINES = 30.0
 STATES = {"failed": "[red]failed[/]", "finished": "[green]finished[/]", "waiting": "[dim]waiting[/]"}
@@ -43,7 +44,7 @@ class ProgressTable:
 
     runs: Mapping[str, tuple[Path, int]]
     """The folder and the number of steps of each run."""
-    console: Console = field(default_factory=lambda: Console(stderr=True, highlight=False))
+    console: Console = field(default_factory=lambda: open_console(stderr=True, soft_wrap=False, markup=True))
     _began: dict[str, tuple[float, int]] = field(default_factory=dict)
     """When each run was first seen active, and at which step."""
     _printed: dict[str, str] = field(default_factory=dict)

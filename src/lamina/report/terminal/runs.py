@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -15,11 +14,12 @@ from lamina.generate.scoring import perplexity
 from lamina.runs.listing import ListedRun
 from lamina.runs.plan import Plan
 from lamina.runs.summary import Evaluation, RunSummary
+from lamina.terminal import open_console
 
 
 def show_run(run: RunSummary) -> None:
     """Print how a run ended, its best validation and its final metrics."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = open_console(markup=True)
     reason = f": {escape(run.reason)}" if run.reason else ""
     console.print(f"{escape(run.name)}: [bold]{run.state}[/] at step {run.step:,}{reason}")
     if run.best_nll is not None:
@@ -49,7 +49,7 @@ def show_comparison(runs: Sequence[RunSummary], conclusions: Sequence[str] = ())
             cells = [f"[red]{run.state}[/]", *[""] * (len(metrics) - 1)] if metrics else []
         shown = best if metrics or run.state == "finished" else run.state
         table.add_row(escape(run.name), f"{run.step:,}", shown, *cells)
-    console = Console(highlight=False)
+    console = open_console(soft_wrap=False, markup=True)
     console.print(table)
     for run in runs:
         if run.reason:
@@ -86,7 +86,7 @@ _LISTING: dict[str, Literal["left", "right"]] = {
 
 def show_evaluation(evaluation: Evaluation) -> None:
     """Print the metrics of each set, and the signatures that make them comparable."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = open_console(markup=True)
     console.print(_scores_table(evaluation.scores))
     for name, signature in evaluation.signatures.items():
         console.print(f"{name}: {signature}", style="dim", markup=False)
@@ -102,7 +102,7 @@ def show_plan(plan: Plan) -> None:
         table.add_row(name, size(getattr(plan, name)), size(getattr(plan, name)))
     table.add_row("activations", size(plan.activations), size(plan.activations_checkpointed))
     table.add_row("total", size(plan.memory), size(plan.memory_checkpointed), style="bold")
-    console = Console(highlight=False)
+    console = open_console(soft_wrap=False, markup=True)
     console.print(f"{plan.parameters:,.0f} parameters\n")
     console.print(table)
     tera = plan.flops_per_step / 1e12

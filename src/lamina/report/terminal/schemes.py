@@ -10,6 +10,7 @@ from rich.text import Text
 
 from lamina import residual
 from lamina.residual.card import card
+from lamina.terminal import open_console
 
 
 def show_table(console: Console | None = None) -> None:
@@ -22,14 +23,14 @@ def show_table(console: Console | None = None) -> None:
         equation = card(scheme).equation.splitlines()[0]
         step = Text(re.split(r" {4,}", equation)[0])  # a remark follows after at least four spaces
         table.add_row(Text(scheme.name, style="cyan"), scheme.placement, "yes" if scheme.folds else "", step)
-    console = console or Console()
+    console = console or open_console(highlight=True, soft_wrap=False, markup=True)
     console.print(table)
     console.print("\nOne in full: [cyan]lamina schemes resi-dual[/]", highlight=False)
 
 
 def show_scheme(name: str, console: Console | None = None) -> None:
     """Print one scheme: equation, drawing, options, citation, and the plain loop that it is tested against."""
-    console = console or Console()
+    console = console or open_console(highlight=True, soft_wrap=False, markup=True)
     scheme = residual.find(name)
     shown = card(scheme)
 

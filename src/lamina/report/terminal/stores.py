@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -10,6 +9,7 @@ from lamina.data.catalogue import SOURCES
 from lamina.data.prepare import summarise
 from lamina.data.sources import describe
 from lamina.data.store import Store
+from lamina.terminal import open_console, say
 
 
 def show_sources() -> None:
@@ -19,28 +19,28 @@ def show_sources() -> None:
     table.add_column("what it is")
     for name, source in SOURCES.items():
         table.add_row(name, Text(source.title))
-    console = Console()
+    console = open_console(highlight=True, soft_wrap=False, markup=True)
     console.print(table)
     console.print("\nWhere one comes from: [cyan]lamina prepare wmt14-en-de --show[/]", highlight=False)
 
 
 def show_source(name: str) -> None:
-    Console().print(Text(describe(name)), soft_wrap=True)
+    open_console(highlight=True).print(Text(describe(name)))
 
 
 def verify_store(path: str) -> bool:
     """Print what has changed since the store was made; returns whether nothing has."""
     problems = Store.open_unverified(path).verify()
     for problem in problems:
-        print(problem)
+        say(problem)
     if not problems:
-        print(f"{path}: as it was made, and so are its sources")
+        say(f"{path}: as it was made, and so are its sources")
     return not problems
 
 
 def show_store(store: Store) -> None:
     """Print the number of examples and tokens of each split, and of those left out or repaired."""
-    console = Console()
+    console = open_console(highlight=True, soft_wrap=False, markup=True)
     summary = summarise(store)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("split", style="cyan")
@@ -62,4 +62,4 @@ def show_dropped(store: Store) -> None:
         for reason, files in reasons.items():
             for file, lines in files.items():
                 for line in lines:
-                    print(f"{split}\t{file}\t{line}\t{reason}")
+                    say(f"{split}\t{file}\t{line}\t{reason}")

@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lamina.generate.scoring import perplexity
+from lamina.terminal import open_console
 from lamina.training.callbacks.base import Callback
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ class Display(Callback):
     """On a terminal a bar with loss, perplexity, learning rate, speed and time left; else a line every ten seconds."""
 
     def __init__(self, quiet: bool = False) -> None:
-        self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+        self.console = open_console(stderr=True, quiet=quiet)
         self._bar: Progress | None = None
         self._last_line = 0.0
 
     def note(self, text: str) -> None:
         """Print a message as it is."""
-        self.console.print(text, markup=False)
+        self.console.print(text)
 
     def on_start(self, training: Training) -> None:
         if not self.console.quiet:
