@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from lamina.cli.app import START, app
+from lamina.terminal import say
 
 
 @app.command(rich_help_panel=START, epilog="Example: lamina demo --folder /tmp/demo")
@@ -50,10 +51,10 @@ def init(
     from lamina.training.config_template import write_template
 
     if task is None:
-        typer.echo("\n".join(f"lamina init {name}" for name in TASKS))
+        say("\n".join(f"lamina init {name}" for name in TASKS))
         return
     file = write_template(task, output or Path(f"{task}.toml"))
-    typer.echo(f"{file} is written: change it as you like, then train it with lamina train {file}")
+    say(f"{file} is written: change it as you like, then train it with lamina train {file}")
 
 
 @app.command(

@@ -69,7 +69,7 @@ def show_listing(runs: Sequence[ListedRun], folder: Path) -> None:
         metric = "–" if each.metric is None else f"{each.metric[0]} {each.metric[1]:.4g}"
         name = printable(str(each.path.relative_to(folder)), 60)
         table.add_row(escape(name), each.task or "–", each.state, steps, best, escape(metric), each.updated or "–")
-    console = Console(highlight=False, soft_wrap=True)
+    console = open_console(markup=True)
     if not console.is_terminal:
         console.width = 200  # a line for each run, whatever reads it
     console.print(table)
