@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import subprocess
 from pathlib import Path
 from typing import Any
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars", "--disable-sync"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-extensions"]
+SECONDS_TO_ANSWER = 120
 
 
 class Browser:
@@ -64,6 +66,7 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self.unread:
+            assert select.select([self.back], [], [], SECONDS_TO_ANSWER)[0], "Chromium does not answer"
             got = os.read(self.back, 1 << 20)
             assert got, "Chromium closed the pipe"
             self.unread += got

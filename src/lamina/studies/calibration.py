@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -74,8 +75,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, default=Path("runs/calibration"))
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--learning-rates", type=float, nargs="+", default=LEARNING_RATES)
+    parser.add_argument("--rates", type=float, nargs="+", help=argparse.SUPPRESS)  # the former name, for one version
     parser.add_argument("--seeds", type=int, default=1)
     given = parser.parse_args(arguments)
+    if given.rates:
+        print("--rates is now called --learning-rates; the next version will not know it", file=sys.stderr)
+        given.learning_rates = given.rates
     given.folder.mkdir(parents=True, exist_ok=True)
     result = calibrate(
         *run_grid(given.folder, learning_rates=given.learning_rates, seeds=given.seeds, steps=given.steps)
