@@ -131,6 +131,19 @@ def test_seeds_of_a_cell_stay_together_and_halves_are_even() -> None:
     assert 0.3 < sum(one.half for one, _ in cells) / len(cells) < 0.7
 
 
+def test_the_former_name_of_an_option_is_accepted_with_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_grid(folder: Path, *, learning_rates: list[float], seeds: int, steps: int) -> None:
+        assert learning_rates == [0.01]
+        raise KeyboardInterrupt  # nothing is trained
+
+    monkeypatch.setattr(calibration, "run_grid", run_grid)
+    with pytest.raises(KeyboardInterrupt):
+        calibration.main(["--folder", str(tmp_path), "--rates", "0.01"])
+    assert "--rates is now called --learning-rates" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_small_grid_from_end_to_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -35,9 +35,9 @@ def test_every_combination_seed_by_seed(config: Path) -> None:
 
 def test_encoder_and_decoder_may_differ(config: Path) -> None:
     (cell, same) = make_cells(read_values(config), ["post-ln / pre-ln", "b2t/b2t"])
-    assert (cell.scheme, cell.name) == ("post-ln/pre-ln", "post-ln+pre-ln-2-seed7")
+    assert (cell.schemes, cell.name) == (("post-ln", "pre-ln"), "post-ln+pre-ln-2-seed7")
     assert list(cell.config.model.residual) == ["post-ln", "pre-ln"]
-    assert same.scheme == "b2t"
+    assert same.schemes == ("b2t",)
 
 
 def test_depth_of_the_config_is_the_default(config: Path) -> None:

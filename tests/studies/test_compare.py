@@ -189,6 +189,18 @@ class PlayedEngine:
         self.closed = cancel_futures
 
 
+def test_a_run_that_another_process_trains_is_neither_moved_nor_changed(config: Path, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "b2t-1-seed1")
+    with folder.claim():
+        folder.set_status("running", 1)  # without a fingerprint, so that it would be moved aside
+        engine = PlayedEngine(b2t=[0])
+        with pytest.raises(UserError, match=rf"b2t-1-seed1: process {os.getpid()} on \S+ is writing in this folder"):
+            train_cells(cells_of(config, ["b2t"]), tmp_path, engine)
+        assert engine.submitted == []
+        assert not folder.config.exists()
+        assert not list(tmp_path.glob("*.former*"))
+
+
 def test_exit_codes(config: Path, tmp_path: Path) -> None:
     """0 and 3 are results, 75 is put back into the queue, anything else is an error."""
     engine = PlayedEngine(b2t=[75, 75, 0], admin=[3], dlcl=[-9], keel=[1], siamese=[-11])

@@ -63,7 +63,7 @@ def run_grid(
         for cell, result in zip(cells, report.results, strict=True):
             assert isinstance(cell.depth, int)
             assert result.start is not None
-            key = CalibrationCell(cell.scheme, cell.depth, learning_rate, cell.seed)
+            key = CalibrationCell("/".join(cell.schemes), cell.depth, learning_rate, cell.seed)
             losses = [loss for _, loss in result.validation_loss]
             outcomes[key] = RunOutcome(result.state, result.reason, losses[-1] if losses else None, unigram_nll)
             diagnoses[key] = result.start

@@ -26,6 +26,9 @@ from lamina.training.config import RunConfig
 Depth = int | tuple[int, int]
 """Layers of each stack, or of encoder and decoder."""
 
+Schemes = tuple[str, ...]
+"""One scheme for all stacks, or those of encoder and decoder where they differ."""
+
 EXTENT = Extent(seeds=2, batches=4, checkpoint=LATEST, depths=False)
 """How much is measured of each cell."""
 
@@ -34,8 +37,7 @@ EXTENT = Extent(seeds=2, batches=4, checkpoint=LATEST, depths=False)
 class GridCell:
     """One run of a grid."""
 
-    scheme: str
-    """`b2t`, or `post-ln/pre-ln` where encoder and decoder differ."""
+    schemes: Schemes
     depth: Depth
     seed: int
     config: RunConfig
@@ -43,7 +45,7 @@ class GridCell:
     @property
     def name(self) -> str:
         """The name of its folder: `b2t-12-seed1`."""
-        return f"{self.scheme.replace('/', '+')}-{_depth_text(self.depth)}-seed{self.seed}"
+        return f"{'+'.join(self.schemes)}-{_depth_text(self.depth)}-seed{self.seed}"
 
     @property
     def largest_depth(self) -> int:
@@ -63,10 +65,13 @@ def make_cells(
     values: those of a config, not yet checked: options of a scheme need not fit the scheme that the config names.
     where: what messages about mistakes begin with, such as the file of the config.
     """
-    names = [read_scheme(name) for name in schemes]
+    names = [read_schemes(name) for name in schemes]
     first = _config(values, where, names[0])
     chosen = [read_depth(depth) for depth in depths] or [_depth_of(first, where)]
-    for what, given in (("scheme", names), ("depth", [_depth_text(depth) for depth in chosen])):
+    for what, given in (
+        ("scheme", ["/".join(each) for each in names]),
+        ("depth", [_depth_text(depth) for depth in chosen]),
+    ):
         repeated = [each for at, each in enumerate(given) if each in given[:at]]
         if repeated:
             raise UserError(f"the {what} {repeated[0]!r} is listed twice")
@@ -78,12 +83,12 @@ def make_cells(
     ]
 
 
-def read_scheme(text: str) -> str:
+def read_schemes(text: str) -> Schemes:
     """`b2t`, or `post-ln/pre-ln` for encoder and decoder."""
     parts = [residual.find(part.strip()).name for part in text.split("/")]
     if len(parts) > 2:
         raise UserError(f"{text!r} names {len(parts)} schemes; write b2t, or post-ln/pre-ln for encoder and decoder")
-    return "/".join(dict.fromkeys(parts))
+    return tuple(dict.fromkeys(parts))
 
 
 def read_depth(depth: Depth | str) -> Depth:
@@ -144,14 +149,14 @@ def _peak_memory() -> int:
 
 
 def _config(
-    values: Mapping[str, Any], where: str, scheme: str, depth: Depth | None = None, seed: int | None = None
+    values: Mapping[str, Any], where: str, schemes: Schemes, depth: Depth | None = None, seed: int | None = None
 ) -> RunConfig:
-    chosen: dict[str, Any] = {"residual": scheme.split("/") if "/" in scheme else scheme}
+    chosen: dict[str, Any] = {"residual": schemes[0] if len(schemes) == 1 else list(schemes)}
     chosen |= {} if depth is None else {"num_layers": depth}
     model = values.get("model", {})
     changed = dict(values) | ({} if seed is None else {"seed": seed})
     changed["model"] = {**model, **chosen} if isinstance(model, Mapping) else model
-    return RunConfig.read(changed, where=f"{where} with {scheme}")
+    return RunConfig.read(changed, where=f"{where} with {'/'.join(schemes)}")
 
 
 def _depth_of(config: RunConfig, where: str) -> Depth:

@@ -23,7 +23,6 @@ from rich.console import Console
 from lamina.config import to_toml
 from lamina.data.store import Store
 from lamina.errors import UserError
-from lamina.files.atomic import write_file
 from lamina.model.transformer import Transformer
 from lamina.report.comparison_report import ComparisonReport, check_report_file
 from lamina.report.terminal.progress_table import ProgressTable
@@ -124,17 +123,21 @@ def _build_on_meta(cell: GridCell, folder: Path) -> Store:
 
 
 def _prepare_folder(cell: GridCell, store: Store, folder: Path, console: Console) -> None:
-    """Move a run aside whose results would be others now, and write down what they depend on."""
+    """Move a run aside whose results would be others now, and write down what they depend on.
+
+    The folder is claimed for that: a run that another process trains is neither moved nor changed.
+    """
     run = RunFolder(folder / cell.name)
     now = Fingerprint.of(cell.config, store)
     if run.status() is not None:
         changes = now.changes_since(Fingerprint.load(run.fingerprint))
         if changes:
-            aside = run.move_aside()
+            with run.claim():
+                aside = run.move_aside()
             console.print(f"{cell.name} is trained again ({'; '.join(changes)}); the former run is now {aside}")
-    run.path.mkdir(parents=True, exist_ok=True)
-    write_file(run.config, to_toml(cell.config.resolved(store)).encode())
-    now.save(run.fingerprint)
+    with RunFolder(run.path).claim() as claimed:
+        claimed.store_config(to_toml(cell.config.resolved(store)))
+        now.save(claimed.fingerprint)
 
 
 def _last_message(path: Path, code: int) -> str:
