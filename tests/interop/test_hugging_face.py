@@ -12,7 +12,7 @@ import torch
 from lamina.diagnosis.recording.passes import record_pass
 from lamina.diagnosis.subject import Subject
 from lamina.errors import UserError
-from lamina.interop.hugging_face import is_model_folder, pretrained_subject
+from lamina.interop.hugging_face import is_model_folder, pretrained_subject, restrict_attention
 
 
 def losses(subject: Subject) -> list[float]:
@@ -53,6 +53,39 @@ def test_configs_that_are_none(content: str, message: str, tmp_path: Path, trans
     (tmp_path / "own.py").write_text("raise AssertionError('code of the folder was run')")
     with pytest.raises(UserError, match=message):
         pretrained_subject(tmp_path)
+
+
+class FakeConfig:
+    def __init__(self, attention: str | None, **parts: FakeConfig) -> None:
+        self._attn_implementation, self.sub_configs = attention, dict.fromkeys([*parts, "absent"])
+        vars(self).update(parts)
+
+
+def test_a_config_chooses_no_attention_but_eager_or_sdpa() -> None:
+    text, image = FakeConfig("someone/their-kernel"), FakeConfig("eager")
+    config = FakeConfig("flash_attention_2", text_config=text, vision_config=image)
+    notes = restrict_attention(config)
+    assert [part._attn_implementation for part in (config, text, image)] == [None, None, "eager"]
+    assert any("'flash_attention_2'" in note for note in notes)
+    assert any("'someone/their-kernel'" in note for note in notes)
+    assert restrict_attention(FakeConfig("sdpa")) == restrict_attention(FakeConfig(None)) == []
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation"])
+def test_an_attention_named_by_a_config_loads_no_kernel(
+    key: str, tmp_path: Path, transformers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a kernel was loaded")
+
+    monkeypatch.setattr(transformers.modeling_utils, "lazy_import_flash_attention", refuse)
+    monkeypatch.setattr(transformers.integrations.hub_kernels, "load_and_register_attn_kernel", refuse, raising=False)
+    config = transformers.LlamaConfig(**SIZES, architectures=["LlamaForCausalLM"]).to_dict()
+    (tmp_path / "config.json").write_text(json.dumps(config | {key: "someone/their-kernel"}))
+    subject = pretrained_subject(tmp_path, batches=1, tokens=32)
+    assert subject.build(1).config._attn_implementation in ("eager", "sdpa")
+    assert any("someone/their-kernel" in note for note in subject.notes)
 
 
 @pytest.mark.peers

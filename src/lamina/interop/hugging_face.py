@@ -1,8 +1,8 @@
 """Diagnosis of a folder with `config.json` and safetensors, as transformers saves it (the extra `transformers`).
 
-Only files in the folder are read: there is no network access, no code of the folder is executed, and no pickle is
-loaded. With weights the given model is diagnosed, over batches; without weights newly initialised models are, over
-seeds. Batches are random.
+Only files in the folder are read: there is no network access, no code of the folder is executed, no kernel is loaded,
+and weights are read from safetensors only. With weights the given model is diagnosed, over batches; without weights
+newly initialised models are, over seeds. Batches are random.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from lamina.diagnosis.results import Stage
 from lamina.diagnosis.subject import OUTPUT_DEPTHS, Subject, passes_over
 from lamina.errors import UserError
 from lamina.interop.random_input import random_batches
+from lamina.interop.weight_files import has_weights
 
 CONFIG = "config.json"
-PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+ATTENTION = ("eager", "sdpa")
+"""The implementations of attention that are part of transformers and torch; any other name can load a kernel."""
 DEPTHS = ("num_hidden_layers", "num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers")
 RANDOM_INPUT = "the batches are random tokens, pixels or sound; on real input activations may differ"
 NO_WEIGHTS = "there are no weights beside config.json; newly initialised models are measured"
@@ -40,12 +42,15 @@ def pretrained_subject(
     path: Path, *, batches: int = 4, tokens: int = 256, depths: tuple[int, ...] = OUTPUT_DEPTHS
 ) -> Subject:
     """The model of a folder on `batches` random batches of about `tokens` positions each."""
+    weights = has_weights(path)
     with _quiet(_import(path)) as transformers:
         model_class, config = _class_and_config(transformers, path)
-        if _has_weights(path):
-            return _with_weights(path, model_class, config, batches, tokens)
+        notes = [RANDOM_INPUT, *restrict_attention(config)]
+        if weights:
+            return _with_weights(path, model_class, config, batches, tokens, notes)
     factory = _Factory(model_class, config)
-    model, notes = factory(1, None), [RANDOM_INPUT, NO_WEIGHTS]
+    model = factory(1, None)
+    notes.append(NO_WEIGHTS)
     passes = passes_over(model, random_batches(model, batches, tokens), None, batches, notes)
     any_depth = _follows_depth(factory, model)
     if not any_depth:
@@ -64,7 +69,23 @@ def _follows_depth(factory: _Factory, model: nn.Module) -> bool:
     return {found[0], found[-1]} == {depth}
 
 
-def _with_weights(path: Path, model_class: Any, config: Any, batches: int, tokens: int) -> Subject:
+def restrict_attention(config: Any) -> list[str]:
+    """Let a config, and the configs that it is composed of, choose no attention but `eager` or `sdpa`.
+
+    Returns a note for every other name. Without a choice transformers uses sdpa, or eager for models without it.
+    """
+    refused = []
+    if config._attn_implementation not in (None, *ATTENTION):
+        refused.append(config._attn_implementation)
+        config._attn_implementation = None
+    parts = [getattr(config, name, None) for name in getattr(config, "sub_configs", {})]
+    notes = [f"config.json asks for the attention {name!r}; sdpa or eager is used instead" for name in refused]
+    return list(
+        dict.fromkeys(notes + [note for part in parts if part is not None for note in restrict_attention(part)])
+    )
+
+
+def _with_weights(path: Path, model_class: Any, config: Any, batches: int, tokens: int, notes: list[str]) -> Subject:
     try:
         model, found = model_class.from_pretrained(
             path,
@@ -76,7 +97,6 @@ def _with_weights(path: Path, model_class: Any, config: Any, batches: int, token
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserError(f"{path}: {model_class.__name__} could not be loaded from it: {error}") from error
-    notes = [RANDOM_INPUT]
     if found["missing_keys"]:
         first, count = sorted(found["missing_keys"])[0], len(found["missing_keys"])
         notes.append(f"{count} weights are not in the files and were drawn at random, such as {first}")
@@ -126,18 +146,6 @@ def _class_and_config(transformers: Any, path: Path) -> tuple[Any, Any]:
     if named is not None:
         raise UserError(f"{path / CONFIG}: transformers {transformers.__version__} has no model {named!r}")
     return transformers.MODEL_MAPPING[type(config)], config
-
-
-def _has_weights(path: Path) -> bool:
-    if any(path.glob("*.safetensors")):
-        return True
-    pickled = sorted(each.name for each in path.iterdir() if each.suffix in PICKLED)
-    if pickled:
-        raise UserError(
-            f"{path}: the weights are pickled ({pickled[0]}), and opening a pickle can run any code; save them as "
-            "safetensors where you trust them: model.save_pretrained(folder, safe_serialization=True)"
-        )
-    return False
 
 
 @contextmanager
