@@ -31,7 +31,7 @@ from lamina.model.initialisation import Initialisation
 from lamina.model.options import ModelChoices
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.run import Run
-from lamina.studies.reuse import scheme_versions, task_versions
+from lamina.studies.reuse import initialisation_versions, scheme_versions, task_versions
 from lamina.tasks import TASKS, build_task
 from lamina.training.config import RunConfig
 from lamina.training.optimisers import OPTIMISERS
@@ -66,7 +66,8 @@ def rows() -> dict[str, Row]:
     """All of them; the part of a name before the slash is the file in which the values are stored."""
     found = {"order/batches": Row((SHARED,), order)}
     for name in get_args(Initialisation):
-        found[f"initialisation/{name}"] = Row((SHARED, "scheme pre-ln"), partial(initialisation, name))
+        depends = (SHARED, "scheme pre-ln", f"initialisation {name}")
+        found[f"initialisation/{name}"] = Row(depends, partial(initialisation, name))
     for name in get_args(ScheduleOptions.model_fields["name"].annotation):
         found[f"schedule/{name}"] = Row((SHARED,), partial(schedule, name))
     for name in OPTIMISERS:
@@ -95,6 +96,7 @@ def versions() -> dict[str, dict[str, int]]:
     present = {SHARED: {SHARED: training_package.RESULT_VERSION}, MEASURES: {MEASURES: measures.RESULT_VERSION}}
     present |= {f"scheme {name}": scheme_versions(name) for name in residual.names()}
     present |= {f"task {name}": task_versions(name) for name in TASKS}
+    present |= {f"initialisation {name}": initialisation_versions(name) for name in get_args(Initialisation)}
     return {
         name: {component: version for each in row.depends for component, version in present[each].items()}
         for name, row in rows().items()

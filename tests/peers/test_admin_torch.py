@@ -54,6 +54,18 @@ def test_omega(admin_torch: Any, num_layers: tuple[int, int]) -> None:
             torch.testing.assert_close(site.omega, theirs.omega, atol=0, rtol=1e-14)
 
 
+@pytest.mark.parametrize("num_layers", [(1, 1), (2, 6), (18, 18)])
+def test_fixed_omega(admin_torch: Any, num_layers: tuple[int, int]) -> None:
+    model = small_model("admin", num_layers, residual_options={"omega": "closed-form", "omega_form": "fixed"})
+    for stack, per_layer in ((model.encoder, 2), (model.decoder, 3)):
+        theirs = admin_torch.as_module(per_layer * stack.shape.num_layers, "O(logn)", as_parameter=False)
+        assert not list(theirs.parameters())
+        x, branch = torch.randn(2, 5, stack.shape.model_dim)
+        for site in sites_of(stack):
+            assert [name for name, _ in site.named_parameters()] == ["norm.weight", "norm.bias"]
+            torch.testing.assert_close(site.write(x, branch), site.norm(theirs(x, branch)))
+
+
 @pytest.mark.parametrize("num_layers", [(1, 1), (2, 2), (6, 6), (2, 6)])
 @pytest.mark.parametrize("moved", [False, True])
 def test_stacks(admin_torch: Any, num_layers: tuple[int, int], moved: bool) -> None:

@@ -93,8 +93,10 @@ def test_padding_is_left_out() -> None:
 
 
 def test_profiling_is_in_training_mode_and_leaves_no_trace() -> None:
-    model = small_model("admin", dropout=0.3).eval()
-    before = {key: value.clone() for key, value in model.state_dict().items() if "omega" not in key}
+    sizes = SMALL | {"num_layers": 2, "dropout": 0.3}
+    model = lamina.Transformer.from_preset("iwslt", residual="admin", **sizes).eval()
+    set_by_it = ("omega", "calibrated")
+    before = {key: value.clone() for key, value in model.state_dict().items() if not key.endswith(set_by_it)}
     state = torch.random.get_rng_state()
     model.calibrate(SOURCE, TARGET)
     assert torch.equal(torch.random.get_rng_state(), state)
@@ -103,7 +105,7 @@ def test_profiling_is_in_training_mode_and_leaves_no_trace() -> None:
         assert torch.equal(model.state_dict()[key], value), key
 
     without = lamina.Transformer.from_preset("iwslt", residual="admin", num_layers=2, **SMALL)
-    without.load_state_dict(model.state_dict())
+    without.load_state_dict(before, strict=False)
     without.calibrate(SOURCE, TARGET)
     assert not torch.equal(omegas(without.encoder)[-1], omegas(model.encoder)[-1]), "dropout takes part"
 
@@ -132,6 +134,19 @@ def test_rescaled_start_gives_the_same_outputs_without_omega() -> None:
     torch.testing.assert_close(rescaled.eval()(SOURCE, TARGET), learned.eval()(SOURCE, TARGET))
     assert not any("omega" in key for key, _ in rescaled.named_parameters())
     assert all((omega == 1).all() for omega in omegas(rescaled.encoder))
+
+
+@pytest.mark.parametrize("omega", ["profile", "closed-form"])
+def test_fixed_omega_starts_as_a_parameter_does_and_is_not_trained(omega: str) -> None:
+    torch.manual_seed(2)
+    learned = small_model("admin", 3, residual_options={"omega": omega})
+    torch.manual_seed(2)
+    fixed = small_model("admin", 3, residual_options={"omega": omega, "omega_form": "fixed"})
+    torch.testing.assert_close(fixed.eval()(SOURCE, TARGET), learned.eval()(SOURCE, TARGET))
+    assert not any("omega" in key for key, _ in fixed.named_parameters())
+    assert any("omega" in key for key in fixed.state_dict())
+    assert not list(fixed.undecayed_parameters())
+    torch.testing.assert_close(fixed.fold()(SOURCE, TARGET), fixed(SOURCE, TARGET), atol=1e-10, rtol=1e-10)
 
 
 def test_omega_is_kept_out_of_weight_decay_unless_asked() -> None:
@@ -166,14 +181,28 @@ def test_a_pass_that_breaks_leaves_everything_as_it_was() -> None:
         stack.fold()
 
 
-def test_calibrating_again_gives_the_same_and_rescaling_twice_is_refused() -> None:
+def test_calibrating_again_is_refused_until_the_weights_are_initialised() -> None:
     x = torch.randn(20, 6)
     stack = small_stack("admin", 3)
     stack.calibrate(x)
-    first = [omega.clone() for omega in omegas(stack)]
-    stack.calibrate(x)
-    assert all(torch.equal(one, other) for one, other in zip(first, omegas(stack), strict=True))
+    with torch.no_grad():
+        for omega in omegas(stack):
+            omega.add_(0.1 * torch.randn(6))
+    trained = [omega.clone() for omega in omegas(stack)]
+    with pytest.raises(UserError, match=r"ω is set already.*overwrite it.*initialise\(\)"):
+        stack.calibrate(2 * x)
+    assert all(torch.equal(one, other) for one, other in zip(trained, omegas(stack), strict=True))
 
+    again = small_model("admin")
+    first = [omega.clone() for omega in omegas(again.encoder)]
+    again.initialise()
+    with pytest.raises(UserError, match="not set"):
+        again(SOURCE, TARGET)
+    again.calibrate(SOURCE, TARGET)
+    assert not torch.equal(first[-1], omegas(again.encoder)[-1])
+
+
+def test_rescaling_twice_is_refused() -> None:
     model = small_model("admin", residual_options={"omega_form": "rescaled"})
     with pytest.raises(UserError, match="rescaled already"):
         model.calibrate(SOURCE, TARGET)

@@ -58,6 +58,7 @@ OPTIONS = [
     ("resi-dual", {"dual_precision": "stream"}),
     ("admin", {"omega": "paper"}),
     ("admin", {"omega": "closed-form"}),
+    ("admin", {"omega_form": "fixed"}),
     ("mix-ln", {"switch_layer": 2}),
     ("layer-scale", {"start": 0.5}),
     ("hyper-connections", {"num_streams": 3}),
@@ -70,6 +71,25 @@ def test_equals_its_equation_with_every_option(name: str, options: dict[str, Any
     x = torch.randn(5, 6)
     stack = ready(small_stack(name, 3, **options), x)
     torch.testing.assert_close(stack(x), by_reference(stack, x), atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["ln-scaling", "siamese"])
+def test_constants_keep_full_precision_in_a_half_precision_module(name: str) -> None:
+    exact = [site.factor.clone() for layer in small_stack(name, 5).layers for site in layer.sites]
+    stack = small_stack(name, 5).to(torch.bfloat16)
+    kept = [site.factor for layer in stack.layers for site in layer.sites]
+    assert all(torch.equal(one, other) for one, other in zip(kept, exact, strict=True))
+    x = torch.randn(64, 6).to(torch.bfloat16)
+    assert stack(x).dtype == torch.bfloat16
+    site = stack.layers[2].sites[0]
+    if name == "ln-scaling":
+        expected = site.norm(x) / 3**0.5  # a Python number is multiplied in full precision
+        assert torch.equal(site.read(x), (site.norm(x).float() * 3**-0.5).to(torch.bfloat16))
+        torch.testing.assert_close(site.read(x), expected, atol=0, rtol=2**-7)
+    else:
+        branch = torch.randn_like(x)
+        total = (x.float() + branch.float() * 6**-0.5).to(torch.bfloat16)
+        assert torch.equal(site.write((x, x), branch)[0], site.next_norm(total))
 
 
 class Silent(torch.nn.Module):
@@ -107,7 +127,7 @@ def test_gradcheck(name: str) -> None:
 def test_never_mixes_positions_and_takes_any_leading_shape(name: str) -> None:
     x = torch.randn(2, 3, 6)
     layers = [[torch.nn.Linear(6, 6) for _ in range(2)] for _ in range(3)]
-    stack = ready(Stack(layers, model_dim=6, residual=name), x)
+    stack = ready(Stack(layers, model_dim=6, residual=name, init=None), x)
     together = stack(x)
     for i in range(2):
         for j in range(3):
@@ -261,7 +281,7 @@ def compiled_equals_eager(name: str, backend: str, num_layers: int) -> int:
     torch._dynamo.utils.counters.clear()
     x = torch.randn(8, 16)
     layers = [[Mixer(16), Mixer(16)] for _ in range(num_layers)]
-    stack = ready(Stack(layers, model_dim=16, residual=name), x)
+    stack = ready(Stack(layers, model_dim=16, residual=name, init=None), x)
     expected = stack(x)
     expected.square().sum().backward()
     gradients = {key: value.grad for key, value in stack.named_parameters()}

@@ -78,7 +78,7 @@ def test_foreign_sublayers_fold_when_their_roles_are_known(name: str) -> None:
     x = torch.randn(5, 6)
     layers = [[Mixer(6), nn.Linear(6, 6)] for _ in range(2)]
     roles = {"*.inner": "inner", "*.outer": "outer", "?.[13]": "outer"}
-    stack = Stack(layers, model_dim=6, residual=name, roles=roles)
+    stack = Stack(layers, model_dim=6, residual=name, roles=roles, init="xavier")
     stack.calibrate(x)
     torch.testing.assert_close(stack(x), stack.fold()(x), atol=1e-10, rtol=1e-10)
 
@@ -129,7 +129,8 @@ class ReadsMemory(nn.Module):
 @pytest.mark.usefixtures("float64")
 def test_foreign_cross_attention_folds(name: str) -> None:
     roles = {"*.q": "query", "*.k": "key", "*.v": "value", "*.o": "output"}
-    stack = Stack([[ReadsMemory()] for _ in range(3)], model_dim=6, residual=name, roles=roles)
+    sizes = {"model_dim": 6, "part_of": "decoder", "other_num_layers": 2}
+    stack = Stack([[ReadsMemory()] for _ in range(3)], residual=name, roles=roles, init="xavier", **sizes)
     x, memory = torch.randn(4, 6), torch.randn(5, 6)
     stack.calibrate(x, memory=memory)
     torch.testing.assert_close(stack(x, memory=memory), stack.fold()(x, memory=memory), atol=1e-10, rtol=1e-10)
@@ -138,7 +139,7 @@ def test_foreign_cross_attention_folds(name: str) -> None:
 @pytest.mark.parametrize(("name", "known"), [("deep-norm", "inner"), ("admin", "outer")])
 @pytest.mark.usefixtures("float64")
 def test_partial_roles_are_refused_rather_than_folded_wrongly(name: str, known: str) -> None:
-    stack = Stack([[Mixer(6)] for _ in range(2)], model_dim=6, residual=name, roles={f"*.{known}": known})
+    stack = Stack([[Mixer(6)] for _ in range(2)], model_dim=6, residual=name, roles={f"*.{known}": known}, init=None)
     stack.calibrate(torch.randn(5, 6))
     with pytest.raises(UserError, match="cannot be folded"):
         stack.fold()

@@ -167,8 +167,43 @@ def test_t_fixup_embeddings_start_from_xavier_in_every_kind_of_table() -> None:
     assert untied[1:].std().item() == pytest.approx(64**-0.5, rel=0.05), "an output matrix is no embedding"
 
 
-def test_fixup_shifts_stand_before_every_matrix() -> None:
-    """x ← x + g·f(x + b), and inside f another shift before its last matrix: by hand, on Lamina's own feed-forward."""
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder"])
+@pytest.mark.parametrize("shared", ["all", "none"])
+def test_fixup_output_table_of_its_own_starts_at_zero(kind: str, shared: str) -> None:
+    sizes = SIZES | {"kind": kind, "num_layers": 2, "shared_embeddings": shared}
+    model = Transformer.from_preset("iwslt", residual="fixup", **sizes)
+    assert model.output_table.weight.any().item() == (shared == "all")
+    other = Transformer.from_preset("iwslt", residual="pre-ln", **sizes)
+    assert other.output_table.weight.any()
+
+
+def test_fixup_ends_with_a_shift_and_in_the_encoder_with_a_gain() -> None:
+    model, x = Transformer.from_preset("iwslt", residual="fixup", **SIZES), torch.randn(3, 64)
+    encoder, decoder = model.encoder.residual, model.decoder.residual
+    with torch.no_grad():
+        encoder.final_shift.shift.fill_(0.5)
+        encoder.final_gain.fill_(3.0)
+        decoder.final_shift.shift.fill_(0.25)
+    torch.testing.assert_close(encoder.close(x), 3 * (x + 0.5))
+    torch.testing.assert_close(decoder.close(x), x + 0.25)
+    assert decoder.final_gain is None
+    single = Transformer.from_preset("iwslt", residual="fixup", **(SIZES | {"kind": "decoder"})).stack.residual
+    assert single.final_gain is None
+
+
+def test_fixup_shifts_before_the_gate_of_swiglu_without_biases() -> None:
+    model = Transformer.from_preset("iwslt", residual="fixup", activation="swiglu", bias=False, **SIZES)
+    feed_forward, x = model.encoder.layers[0].sublayers[1], torch.randn(3, 64)
+    with torch.no_grad():
+        for parameter in feed_forward.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    gate = torch.nn.functional.silu(x @ feed_forward.gate.weight.T + feed_forward.activation_slot.shift)
+    hidden = gate * (x @ feed_forward.inner.weight.T) + feed_forward.slot.shift
+    torch.testing.assert_close(feed_forward(x), hidden @ feed_forward.outer.weight.T, atol=1e-5, rtol=1e-5)
+
+
+def test_fixup_shifts_stand_before_every_matrix_and_activation() -> None:
+    """x ← x + g·f(x + b), and inside f two more shifts: by hand, on Lamina's own feed-forward."""
     torch.manual_seed(3)
     model = Transformer.from_preset("iwslt", residual="fixup", **SIZES)
     site, feed_forward = model.encoder.layers[0].sites[1], model.encoder.layers[0].sublayers[1]
@@ -176,6 +211,7 @@ def test_fixup_shifts_stand_before_every_matrix() -> None:
         for parameter in (*site.parameters(), *feed_forward.parameters()):
             parameter.add_(0.2 * torch.randn_like(parameter))
     x = torch.randn(3, 64)
-    inner = torch.relu((x + site.outer.shift) @ feed_forward.inner.weight.T + feed_forward.inner.bias)
+    inner = (x + site.outer.shift) @ feed_forward.inner.weight.T + feed_forward.inner.bias
+    inner = torch.relu(inner + feed_forward.activation_slot.shift)
     branch = (inner + feed_forward.slot.shift) @ feed_forward.outer.weight.T + feed_forward.outer.bias
     torch.testing.assert_close(site.write(x, feed_forward(site.read(x))), x + site.gain * branch, atol=1e-5, rtol=1e-5)

@@ -105,6 +105,18 @@ def test_raised_versions_count_for_the_runs_that_depend_on_them(store: Store, mo
     ]
 
 
+def test_runs_of_an_initialisation_that_has_changed_are_trained_again(store: Store) -> None:
+    """A run that was trained before initialisations had versions has no version of its own on record."""
+    fairseq = config(model={"init": "fairseq"})
+    now = Fingerprint.of(fairseq, store)
+    assert now.versions["initialisation fairseq"] == 2
+    before = now.model_copy(
+        update={"versions": {name: version for name, version in now.versions.items() if "initialisation" not in name}}
+    )
+    assert changes(store, fairseq, before) == ["result version of initialisation fairseq: 1 -> 2"]
+    assert changes(store, config(), before) == ["model.init: fairseq -> xavier"]
+
+
 def test_a_scheme_depends_on_the_versions_of_those_it_derives_from(monkeypatch: pytest.MonkeyPatch) -> None:
     derived = config(model={"residual": "b2t-over-all"})
     monkeypatch.setattr(residual.find("b2t"), "result_version", 2)

@@ -31,6 +31,7 @@ def small_stack(
     per_layer = per_layer or (3 if part_of == "decoder" else 2)
     other = num_layers + 1 if part_of != "single" else 0
     layers = [[Mixer(dim) for _ in range(per_layer)] for _ in range(num_layers)]
+    options.setdefault("init", None)  # the sub-layers are foreign and have no roles
     return Stack(layers, model_dim=dim, residual=residual, part_of=part_of, other_num_layers=other, **options)
 
 

@@ -19,6 +19,9 @@ class FeedForward(Sublayer):
     """outer(φ(inner(x))), φ ReLU or GELU; for SwiGLU outer(SiLU(gate(x)) ⊙ inner(x))."""
 
     kind = "feed-forward"
+    slots = ("slot", "activation_slot")
+    activation_slot: nn.Module
+    """The module before the activation."""
 
     def __init__(
         self, dim: int, inner_dim: int, *, activation: Activation = "relu", dropout: float = 0.0, bias: bool = True
@@ -38,7 +41,9 @@ class FeedForward(Sublayer):
 
     def forward(self, x: Tensor) -> Tensor:
         inner = self.inner(x)  # (tokens, inner_dim)
-        active = self.function(inner) if self.gate is None else self.function(self.gate(x)) * inner
+        activated = inner if self.gate is None else self.gate(x)
+        activated = self.function(self.activation_slot(activated))
+        active = activated if self.gate is None else activated * inner
         return self.outer(self.slot(self.dropout(active)))  # (tokens, dim)
 
 

@@ -2,7 +2,8 @@
 
     xavier          Xavier-uniform, q, k, v with gain 1/√2, biases 0
     xavier-normal   Xavier-normal, gain 1 everywhere, biases 0 (Xiong et al. 2020, section 3.3)
-    fairseq         q, k, v and output as xavier; feed-forward matrices and biases U(±1/√inputs)
+    fairseq         q, k, v and output as xavier; feed-forward matrices, their biases and those of q, k, v
+                    U(±1/√inputs), output bias 0
     normal          N(0, 0.02²), biases 0 (BERT, GPT)
     theory          q = k = 0, all else N(0, 1/d), biases 0 (the setting of Xiong's proofs)
 
@@ -18,6 +19,8 @@ from torch import nn
 from lamina.residual.base import Matrix
 
 Initialisation = Literal["xavier", "xavier-normal", "fairseq", "normal", "theory"]
+RESULT_VERSIONS = {"fairseq": 2}
+"""The result versions above 1, by initialisation: raise one when it draws other numbers than before."""
 
 
 def initialise_matrix(matrix: Matrix, init: str) -> None:
@@ -35,10 +38,10 @@ def initialise_matrix(matrix: Matrix, init: str) -> None:
         nn.init.xavier_normal_(matrix.weight)
     elif init == "fairseq" and is_feed_forward:
         nn.init.uniform_(matrix.weight, -(inputs**-0.5), inputs**-0.5)
-        if matrix.bias is not None:
-            nn.init.uniform_(matrix.bias, -(inputs**-0.5), inputs**-0.5)
     else:
         nn.init.xavier_uniform_(matrix.weight, gain=2**-0.5 if is_query_key_value else 1.0)
+    if init == "fairseq" and matrix.bias is not None and (is_feed_forward or is_query_key_value):
+        nn.init.uniform_(matrix.bias, -(inputs**-0.5), inputs**-0.5)
 
 
 def initialise_table(table: nn.Embedding, init: str, padding_index: int | None = None) -> None:

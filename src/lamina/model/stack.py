@@ -21,9 +21,19 @@ from lamina import residual as schemes
 from lamina.errors import UserError, unknown
 from lamina.model.initialisation import Initialisation, initialise_matrix
 from lamina.model.modes import profiling, refuse_sharded
-from lamina.model.sublayer import Keywords, Sublayer, declared_matrices, matrices_by_role
+from lamina.model.sublayer import (
+    OTHER,
+    Keywords,
+    RoleMatrices,
+    RoleOf,
+    Sublayer,
+    declared_matrices,
+    matrices_by_role,
+    places_of,
+    read_layers,
+)
 from lamina.options import Options
-from lamina.residual.base import Matrix, Observer, Place, Role, Shape, Site, StackEntry
+from lamina.residual.base import Matrix, Observer, Place, Shape, Site, StackEntry
 from lamina.residual.norm import NormOptions
 
 
@@ -39,7 +49,8 @@ class StackOptions(Options):
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """The dropout on the output of every sub-layer."""
     init: Initialisation | None = "xavier"
-    """The base initialisation of the matrices whose role is known; None leaves all weights unchanged."""
+    """The base initialisation of the matrices whose role is known; None leaves all weights unchanged. With `roles` it
+    must be given, because the weights may be trained already."""
     part_of: Literal["single", "encoder", "decoder"] = "single"
     """Which stack of a model this is; some schemes treat the two stacks of an encoder–decoder differently."""
     other_num_layers: Annotated[int, Field(ge=0)] = 0
@@ -55,7 +66,11 @@ class StackOptions(Options):
 
 
 class Layer(nn.Module):
-    """The sub-layers of a layer with their sites: the unit of activation checkpointing, sharding and compiling."""
+    """The sub-layers of a layer with their sites: the unit of activation checkpointing, sharding and compiling.
+
+    Where the input of a sub-layer is the stream itself, a module that is not Lamina's gets a copy, because it may
+    change its input in place (`nn.ReLU(inplace=True)`). Lamina's own sub-layers never do, and get no copy.
+    """
 
     def __init__(
         self, sublayers: Sequence[nn.Module], sites: Sequence[Site[Any]], places: Sequence[Place], dropout: float
@@ -70,7 +85,11 @@ class Layer(nn.Module):
     def forward(self, state: Any, context: Mapping[str, Any], observe: Observer | None = None) -> Any:
         for sublayer, site, keywords in zip(self.sublayers, self.sites, self.keywords, strict=True):
             read = site.read(state)
+            if not isinstance(sublayer, Sublayer) and _is_part_of(read, state):
+                read = read.clone()
             branch = sublayer(read, **keywords.choose(context))
+            if isinstance(branch, tuple) and branch:
+                branch = branch[0]  # attention modules return (output, weights)
             if not isinstance(branch, Tensor) or branch.shape != read.shape:
                 raise _wrong_branch(keywords.name, branch, read)
             branch = self.dropout(branch)
@@ -83,44 +102,95 @@ class Layer(nn.Module):
 class Stack(nn.Module):
     def __init__(
         self,
-        layers: Sequence[Sequence[nn.Module]],
+        layers: Iterable[Iterable[nn.Module]],
         *,
-        norm: NormOptions | Literal["layer", "rms"] = "layer",
-        roles: Mapping[str, Role] | None = None,
+        norm: NormOptions | Mapping[str, Any] | Literal["layer", "rms"] = "layer",
+        roles: Mapping[str, RoleOf] | None = None,
         **options: Any,
     ) -> None:
         """
-        layers: a list of layers, each a list of modules that map (…, model_dim) to the same shape.
-        roles: the roles of weight matrices in modules that are not Lamina's, as {"*.q_proj": "query", …}. Matrices
-            with a role are initialised; all other weights are left unchanged. In a module whose forward has an
-            argument `memory`, keys and values are computed from that.
+        layers: the layers, each with its sub-layers: lists, `nn.ModuleList`, `nn.Sequential` or generators of modules
+            that map (…, model_dim) to the same shape. Of a tuple that a sub-layer returns, the first element counts.
+        norm: the kind of norm, or its options: {"kind": "rms", "eps": 1e-6}.
+        roles: the roles of weight matrices in modules that are not Lamina's, as {"*.q_proj": "query", …}, matched with
+            `<layer>.<sub-layer>.<path>`. A fused matrix has several, {"*.in_proj_weight": ("query", "key", "value")},
+            with the number of output channels of each where these differ, {"*.qkv": {"query": 64, "key": 16, …}}. The
+            role "other" is for what neither reads the stream nor writes the branch. Weights are (outputs, inputs), or
+            transposed in `Conv1D` of transformers. In a module whose forward has an argument `memory`, keys and values
+            are computed from that. `fold` requires that a sub-layer uses its input through matrices with roles only.
         options: the options of `StackOptions` (model_dim, residual, dropout, …) and those of the scheme.
         """
         super().__init__()
-        if not layers or not all(isinstance(layer, Sequence) and len(layer) for layer in layers):
-            raise UserError("a stack needs a list of at least one layer, and each layer a list of at least one module")
-        norm = norm if isinstance(norm, NormOptions) else NormOptions.read({"kind": norm}, where="norm")
+        sublayers = read_layers(layers)
+        if not isinstance(norm, NormOptions):
+            norm = NormOptions.read({"kind": norm} if isinstance(norm, str) else norm, where="norm")
         own = {name: value for name, value in options.items() if name in StackOptions.model_fields}
         self.options = StackOptions.read({**own, "norm": norm}, where="Stack")
-        num_sublayers = sum(len(layer) for layer in layers)
+        num_sublayers = sum(len(layer) for layer in sublayers)
         part_of, other = self.options.part_of, self.options.other_num_layers
-        self.shape = Shape(self.options.model_dim, len(layers), num_sublayers, part_of, other)
+        self.shape = Shape(self.options.model_dim, len(sublayers), num_sublayers, part_of, other)
         scheme_options = {name: value for name, value in options.items() if name not in own}
         self.residual = schemes.build(self.options.residual, self.shape, norm, scheme_options)
         self.checkpoint_layers = self.options.checkpoint_layers
         built = [
             Layer(layer, [self.residual.site(place) for place in places], places, self.options.dropout)
-            for layer, places in zip(layers, _places(layers), strict=True)
+            for layer, places in zip(sublayers, places_of(sublayers), strict=True)
         ]
         self.layers = cast(Sequence[Layer], nn.ModuleList(built))
+        if self.residual.differs_in_decoder and "part_of" not in own:
+            self._refuse_cross_attention()
         for place, sublayer, _ in self._sublayers():
-            slot = self.residual.slot(place)
-            if slot is not None and isinstance(sublayer, Sublayer):
-                sublayer.slot = slot
+            for name in sublayer.slots if isinstance(sublayer, Sublayer) else ():
+                slot = self.residual.slot(place, name)
+                if slot is not None:
+                    setattr(sublayer, name, slot)
         self._roles = dict(roles or {})
         self._keywords = sorted({name for layer in self.layers for each in layer.keywords for name in each.names})
-        if self.options.init is not None:
-            self.initialise(self.options.init)
+        self._initialise_once(is_given="init" in own)
+
+    def _refuse_cross_attention(self) -> None:
+        for place, _, _ in self._sublayers():
+            if place.kind == "cross-attention":
+                raise UserError(
+                    f"{place} makes this stack a decoder, for which {self.residual.name} has other constants than for "
+                    "a single stack: give part_of='decoder' and other_num_layers, the depth of the encoder, or "
+                    "part_of='single'"
+                )
+
+    def _initialise_once(self, is_given: bool) -> None:
+        init = self.options.init
+        if init is None:
+            self._by_role()  # raises if the roles are wrong
+            return
+        if self._roles and not is_given:
+            raise UserError(
+                "roles are given, so say what becomes of these weights: init=None keeps them, trained or not, and "
+                f"init={init!r} draws them anew"
+            )
+        if is_given or self.residual.changes_initialisation:
+            self._require_roles()
+        self._initialise(init, ())
+
+    def _require_roles(self) -> None:
+        """Raise if there are weights that an initialisation would leave as they are, because their role is unknown."""
+        for place, names in self._by_role().without_role.items():
+            raise UserError(
+                f"{place}: the role of {names[0]} is not known, so it cannot be initialised as {self.residual.name} or "
+                f"init requires; give roles={{{names[0]!r}: …}} ({OTHER!r} leaves it as it is), or init=None to keep "
+                "all weights as they are"
+            )
+
+    def _by_role(self) -> RoleMatrices:
+        foreign = [(place, sublayer) for place, sublayer, _ in self._sublayers() if not isinstance(sublayer, Sublayer)]
+        return matrices_by_role(foreign, self._roles, self.shape.model_dim)
+
+    def _matrices(self) -> list[tuple[Matrix, ...]]:
+        """The matrices of every sub-layer, also those that it shares with another one."""
+        by_place = self._by_role().by_place
+        return [
+            declared_matrices(sublayer) if isinstance(sublayer, Sublayer) else by_place.get(place, ())
+            for place, sublayer, _ in self._sublayers()
+        ]
 
     @property
     def entries(self) -> list[StackEntry]:
@@ -128,14 +198,11 @@ class Stack(nn.Module):
 
         Computed at each access, because sharding replaces parameters.
         """
-        foreign = [(place, sublayer) for place, sublayer, _ in self._sublayers() if not isinstance(sublayer, Sublayer)]
-        by_role = matrices_by_role(foreign, self._roles)
         seen: set[int] = set()
         entries = []
-        for place, sublayer, site in self._sublayers():
-            matrices = declared_matrices(sublayer) or by_role.get(place, ())
-            entries.append(StackEntry(place, site, [each for each in matrices if id(each.weight) not in seen]))
-            seen.update(id(each.weight) for each in matrices)
+        for (place, _, site), matrices in zip(self._sublayers(), self._matrices(), strict=True):
+            entries.append(StackEntry(place, site, [each for each in matrices if id(each.parameter) not in seen]))
+            seen.update(id(each.parameter) for each in matrices)
         return entries
 
     def _sublayers(self) -> Iterator[tuple[Place, nn.Module, Site[Any]]]:
@@ -156,9 +223,13 @@ class Stack(nn.Module):
                 state = layer(state, context, observe)
         return self.residual.close(state)
 
-    @torch.no_grad()
     def initialise(self, init: str, embeddings: Iterable[Matrix] = ()) -> None:
-        """Draw the base initialisation of all matrices with a role, which the scheme then changes."""
+        """Draw the base initialisation of all matrices, which the scheme then changes."""
+        self._require_roles()
+        self._initialise(init, embeddings)
+
+    @torch.no_grad()
+    def _initialise(self, init: str, embeddings: Iterable[Matrix]) -> None:
         for entry in self.entries:
             for matrix in entry.matrices:
                 initialise_matrix(matrix, self.residual.base_initialisation or init)
@@ -188,12 +259,7 @@ class Stack(nn.Module):
         """A stack of a plain scheme with the same outputs, for schemes that can be folded."""
         refuse_sharded(self, "folded")
         scheme, options = self.residual.folded()
-        for entry in self.entries:
-            if not any(getattr(matrix, self.residual.fold_changes) for matrix in entry.matrices):
-                raise UserError(
-                    f"{entry.place} cannot be folded: its matrices are not known, or shared with another sub-layer; "
-                    "give their roles with roles={…}"
-                )
+        self._check_foldable()
         kept = {"model_dim", "dropout", "part_of", "other_num_layers", "checkpoint_layers"}
         plain = Stack(
             [[copy.deepcopy(sublayer) for sublayer in layer.sublayers] for layer in self.layers],
@@ -213,6 +279,22 @@ class Stack(nn.Module):
             self.residual.fold_into(plain.residual, entries, plain_entries)
         return plain.train(self.training)
 
+    def _check_foldable(self) -> None:
+        """Raise where a matrix that folding changes is not known, or shared with another sub-layer."""
+        without_role = self._by_role().without_role
+        for entry, matrices in zip(self.entries, self._matrices(), strict=True):
+            changed, every = (
+                [each for each in found if getattr(each, self.residual.fold_changes)]
+                for found in (entry.matrices, matrices)
+            )
+            if len(changed) < len(every):
+                raise UserError(f"{entry.place} cannot be folded: it shares a matrix with another sub-layer")
+            if not changed or entry.place in without_role:
+                name = without_role.get(entry.place, ["of its matrices"])[0]
+                raise UserError(
+                    f"{entry.place} cannot be folded: the role of {name} is not known; give its roles with roles={{…}}"
+                )
+
     def undecayed_parameters(self) -> Iterator[nn.Parameter]:
         """The parameters that the scheme excludes from weight decay."""
         for entry in self.entries:
@@ -229,22 +311,13 @@ class Stack(nn.Module):
                 keywords.require(context)
 
 
-def _places(layers: Sequence[Sequence[nn.Module]]) -> list[list[Place]]:
-    numbered = [(number, at, module) for number, layer in enumerate(layers) for at, module in enumerate(layer)]
-    places: list[list[Place]] = [[] for _ in layers]
-    for index, (number, at, module) in enumerate(numbered):
-        places[number].append(Place(index, number, _kind(module), first=at == 0, last=at == len(layers[number]) - 1))
-    return places
-
-
-def _kind(module: nn.Module) -> str:
-    if isinstance(module, Sublayer):
-        return module.kind
-    return "cross-attention" if "memory" in Keywords(module, "").names else type(module).__name__
+def _is_part_of(read: Tensor, state: Any) -> bool:
+    """Whether a tensor is one of the streams of a state."""
+    return any(read is part for part in state) if isinstance(state, tuple) else read is state
 
 
 def _wrong_branch(name: str, branch: Any, read: Tensor) -> UserError:
     if not isinstance(branch, Tensor):
         kind = type(branch).__name__
-        return UserError(f"{name} returned a {kind}, not a tensor; wrap it in a module that returns the branch alone")
+        return UserError(f"{name} returned a {kind}, not a tensor or a tuple that starts with one")
     return UserError(f"{name} turned {tuple(read.shape)} into {tuple(branch.shape)}; a branch must keep the shape")

@@ -82,7 +82,10 @@ class Transformer(nn.Module):
             if isinstance(module, Embedding | AdaptiveTable | MaskedWordHead | AdaptiveHead | ClassHead):
                 module.initialise(self.options.init)
         if "output" in self.tables:
-            self._initialise_tables("output", self.options.init)
+            tables = self._initialise_tables("output", self.options.init)
+            if [*self.stacks()][-1].residual.zero_output_table:
+                for table in tables:
+                    table.weight.zero_()
         for name, stack in zip(self.stack_names, self.stacks(), strict=True):
             init = stack.residual.base_initialisation or self.options.init
             tables = [table for owned in self.tables_of(name) for table in self._initialise_tables(owned, init)]

@@ -7,8 +7,9 @@ Liu et al. 2020, Understanding the Difficulty of Training Transformers, section 
     x ──┬──► f ──►(+)──► LN ──► x
         └─── ⊙ω ───┘
 
-Initially ω grows along the stack so that branch i contributes about 1/i, as in pre-LN; then it is trained. A trained
-stack can be folded into post-LN: ω multiplies the norm before it and divides the matrices that read its output.
+Initially ω grows along the stack so that branch i contributes about 1/i, as in pre-LN; then it is trained, unless it
+is fixed. A trained stack can be folded into post-LN: ω multiplies the norm before it and divides the matrices that read
+its output.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ class Admin(SingleStream):
         data."""
         omega_decay: bool = False
         """Whether weight decay applies to ω."""
-        omega_form: Literal["parameter", "rescaled"] = "parameter"
-        """`parameter` learns ω; `rescaled` scales the initial weights instead and has no ω (appendix C)."""
+        omega_form: Literal["parameter", "fixed", "rescaled"] = "parameter"
+        """`parameter` trains ω; `fixed` keeps its initial value, as admin-torch does with `as_parameter=False`;
+        `rescaled` scales the initial weights instead and has no ω (appendix C)."""
 
     placement = "post"
     colour = "#CC79A7"
@@ -76,14 +78,19 @@ class Admin(SingleStream):
         return x
 
     def initialise(self, entries: Sequence[StackEntry], embeddings: Iterable[Matrix] = ()) -> None:
-        if self.options.omega_form == "rescaled":  # the matrices are new and not scaled yet
-            for site in _sites(entries):
+        # The matrices are new: they are not scaled yet, and an ω that was profiled with others does not fit them.
+        for site in _sites(entries):
+            if self.options.omega_form == "rescaled":
                 site.norm.reset_parameters()  # type: ignore[operator]
-                site.omega.fill_(self._initial)
-            self.calibrated.fill_(False)
-            self.is_calibrated = False
+            site.omega.fill_(self._initial)
+        self.calibrated.fill_(False)
+        self.is_calibrated = False
         if self.options.omega == "closed-form":
             self._set_omegas(entries, [self._initial] * len(entries))
+
+    @property
+    def changes_initialisation(self) -> bool:
+        return False  # `rescaled` changes matrices when ω is known, and asks for their roles then
 
     @property
     def needs_calibration(self) -> bool:
@@ -93,6 +100,11 @@ class Admin(SingleStream):
     def calibration(self, entries: Sequence[StackEntry], mask: Tensor | None) -> Iterator[Observer]:
         if self.is_calibrated and self.options.omega_form == "rescaled":
             raise UserError("admin: these weights are rescaled already; initialise() them again first")
+        if self.is_calibrated:
+            raise UserError(
+                "admin: ω is set already, and calibration would overwrite it, trained or not; initialise() the weights "
+                "again first, or build a new stack"
+            )
         sites, seen = _sites(entries), []
         before = [site.omega.clone() for site in sites]
         for site in sites:

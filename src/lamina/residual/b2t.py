@@ -43,6 +43,10 @@ class B2T(Residual[tuple[Tensor, Tensor]]):
     def close(self, state: tuple[Tensor, Tensor]) -> Tensor:
         return state[0]
 
+    @property
+    def changes_initialisation(self) -> bool:
+        return self.options.scale_init
+
     def initialise(self, entries: Sequence[StackEntry], embeddings: Iterable[Matrix] = ()) -> None:
         if self.options.scale_init:
             for entry in entries:

@@ -73,6 +73,12 @@ class Matrix:
     """Whether its input is what the site reads: q, k, v (in cross-attention q only), the first feed-forward matrix."""
     writes_branch: bool = False
     """Whether its output is the branch: the attention's output matrix, the last feed-forward matrix."""
+    held_by: Tensor | None = None
+    """The parameter of which `weight` is a part or the transpose; None if `weight` is the parameter."""
+
+    @property
+    def parameter(self) -> Tensor:
+        return self.weight if self.held_by is None else self.held_by
 
 
 class Site(nn.Module, Generic[State]):
@@ -137,6 +143,10 @@ class Residual(nn.Module, Generic[State]):
     """The matrices of every sub-layer that folding changes, and whose role must be known."""
     base_initialisation: ClassVar[str | None] = None
     """The base initialisation that it requires, in place of the model's `init`."""
+    differs_in_decoder: ClassVar[bool] = False
+    """Whether its constants in the decoder of an encoder–decoder differ from those in a single stack."""
+    zero_output_table: ClassVar[bool] = False
+    """Whether an output table that is not an embedding table is initialised as zero."""
     avoids: ClassVar[frozenset[Fault]] = frozenset()
     """The faults that its paper shows it to avoid or reduce; checks suggest it as a remedy for these."""
 
@@ -163,8 +173,11 @@ class Residual(nn.Module, Generic[State]):
         """A new site for the sub-layer at `place`; called in order."""
         raise NotImplementedError
 
-    def slot(self, place: Place) -> nn.Module | None:
-        """A module to put before the last matrix of a sub-layer; only Lamina's own sub-layers have this slot."""
+    def slot(self, place: Place, name: str) -> nn.Module | None:
+        """A module inside a sub-layer: `slot` before its last matrix, `activation_slot` before its activation.
+
+        Only Lamina's own sub-layers have slots, and only feed-forward sub-layers an activation.
+        """
         return None
 
     def open(self, x: Tensor) -> State:
@@ -176,6 +189,11 @@ class Residual(nn.Module, Generic[State]):
         raise NotImplementedError
 
     # Before training.
+
+    @property
+    def changes_initialisation(self) -> bool:
+        """Whether `initialise` changes weight matrices, so that their roles must be known."""
+        return type(self).initialise is not Residual.initialise
 
     def initialise(self, entries: Sequence[StackEntry], embeddings: Iterable[Matrix] = ()) -> None:
         """Change the base initialisation. Called once, without gradient."""

@@ -44,6 +44,7 @@ class DeepNorm(SingleStream):
     folds = True
     fold_changes = "writes_branch"
     base_initialisation = "xavier"
+    differs_in_decoder = True
 
     def site(self, place: Place) -> Site[Tensor]:
         return DeepNormSite(self.new_norm(), constants(self.shape)[0])

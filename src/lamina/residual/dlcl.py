@@ -71,8 +71,9 @@ class DLCLLastSite(DLCLSite):
 
 def combine(weights: Tensor, outputs: tuple[Tensor, ...]) -> Tensor:
     """Σ_k W[k]·z_k, added one at a time, without a stacked copy of all outputs."""
-    total = outputs[0] * weights[0]
-    for weight, output in zip(weights[1:], outputs[1:], strict=True):
+    first, *rest = weights.unbind()
+    total = outputs[0] * first
+    for weight, output in zip(rest, outputs[1:], strict=True):
         total = torch.addcmul(total, output, weight)
     return total
 

@@ -10,10 +10,10 @@ Sun et al. 2025, The Curse of Depth in Large Language Models.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from lamina.residual.base import Place, Site
+from lamina.residual.norm import ExactFactor, is_half
 from lamina.residual.pre_ln import PreLN, PreLNSite
 from lamina.residual.reference import Layers, Parameters
 
@@ -23,15 +23,16 @@ class LNScaling(PreLN):
         return ScaledSite(self.new_norm(), (place.layer + 1) ** -0.5)
 
 
-class ScaledSite(PreLNSite):
-    factor: Tensor
-
+class ScaledSite(ExactFactor, PreLNSite):
     def __init__(self, norm: nn.Module, factor: float) -> None:
         super().__init__(norm)
-        self.register_buffer("factor", torch.tensor(factor))  # a buffer, so that all layers compile to one graph
+        self.set_factor(factor)
 
     def read(self, state: Tensor) -> Tensor:
-        return super().read(state) * self.factor
+        normalised = super().read(state)
+        if is_half(normalised):
+            return (normalised.float() * self.factor).to(normalised.dtype)
+        return normalised * self.factor
 
 
 def reference(x: Tensor, layers: Layers, p: Parameters) -> Tensor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 from pydantic import Field
@@ -34,6 +35,30 @@ def normalise_in_own_precision(norm: nn.Module, x: Tensor) -> Tensor:
     """`norm(x)` in the precision of x, even if the norm's weights are in a lower one."""
     weights = {name: weight.to(x.dtype) for name, weight in norm.named_parameters() if weight.dtype != x.dtype}
     return functional_call(norm, weights, (x,)) if weights else norm(x)
+
+
+class ExactFactor(nn.Module):
+    """The base class of modules with a constant `factor`, which stays in full precision in a half-precision module.
+
+    It is a buffer and not a number, so that layers with different factors compile to one graph.
+    """
+
+    factor: Tensor
+
+    def set_factor(self, factor: float) -> None:
+        self.register_buffer("factor", torch.tensor(factor))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        exact = self.factor
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if is_half(self.factor):
+            self.factor = exact.to(self.factor.device)
+        return self
+
+
+def is_half(x: Tensor) -> bool:
+    """Whether a tensor is in half precision."""
+    return x.dtype.itemsize < 4
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[Any]:

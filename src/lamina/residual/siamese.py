@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from lamina.residual.base import Place, Residual, SchemeOptions, Shape, Site
-from lamina.residual.norm import NormOptions
+from lamina.residual.norm import ExactFactor, NormOptions, is_half
 from lamina.residual.reference import Layers, Parameters
 
 
@@ -41,15 +41,13 @@ class Siamese(Residual[tuple[Tensor, Tensor]]):
         return self.final_norm(normalised + self.plain_norm(plain))
 
 
-class SiameseSite(Site[tuple[Tensor, Tensor]]):
+class SiameseSite(ExactFactor, Site[tuple[Tensor, Tensor]]):
     """`next_norm` is the u ← LN(u) of the next sub-layer, or of the end, because `read` must not change the state."""
-
-    factor: Tensor
 
     def __init__(self, plain_norm: nn.Module, sum_norm: nn.Module, next_norm: nn.Module, factor: float) -> None:
         super().__init__()
         self.plain_norm, self.sum_norm, self.next_norm = plain_norm, sum_norm, next_norm
-        self.register_buffer("factor", torch.tensor(factor))  # a buffer, so that all layers compile to one graph
+        self.set_factor(factor)
 
     def read(self, state: tuple[Tensor, Tensor]) -> Tensor:
         normalised, plain = state
@@ -57,7 +55,11 @@ class SiameseSite(Site[tuple[Tensor, Tensor]]):
 
     def write(self, state: tuple[Tensor, Tensor], branch: Tensor) -> tuple[Tensor, Tensor]:
         normalised, plain = state
-        return self.next_norm(torch.addcmul(normalised, branch, self.factor)), plain + branch
+        if is_half(normalised):
+            total = torch.addcmul(normalised.float(), branch.float(), self.factor).to(normalised.dtype)
+        else:
+            total = torch.addcmul(normalised, branch, self.factor)
+        return self.next_norm(total), plain + branch
 
 
 def reference(x: Tensor, layers: Layers, p: Parameters) -> Tensor:

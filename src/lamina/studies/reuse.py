@@ -1,10 +1,11 @@
 """When a finished run can be reused: while its resolved config, its data and the result versions of its code are equal.
 
 Result versions are small integers declared at the code they belong to: one for what all runs share
-(`lamina.training.RESULT_VERSION`), one per scheme and one per task (`result_version`). Whoever changes results raises
-one, see CONTRIBUTING; an edit that changes no result trains nothing again. Diagnoses also depend on the version of the
-measures (`lamina.diagnosis.measures.RESULT_VERSION`), on the thresholds and on how many seeds and batches are measured:
-where only these have changed, a run is diagnosed again and not trained again.
+(`lamina.training.RESULT_VERSION`), one per scheme and one per task (`result_version`), one per base initialisation
+(`lamina.model.initialisation.RESULT_VERSIONS`). Whoever changes results raises one, see CONTRIBUTING; an edit that
+changes no result trains nothing again. Diagnoses also depend on the version of the measures
+(`lamina.diagnosis.measures.RESULT_VERSION`), on the thresholds and on how many seeds and batches are measured: where
+only these have changed, a run is diagnosed again and not trained again.
 
 The version of torch is not part of it. Releases of torch compute the same up to rounding, as processors do; where one
 does not, the golden values that guard the result versions differ under it, and a version is raised.
@@ -26,6 +27,7 @@ from lamina.diagnosis import measures
 from lamina.diagnosis.checks import CHECKS
 from lamina.files.atomic import write_file
 from lamina.files.hashes import hash_file
+from lamina.model.initialisation import RESULT_VERSIONS
 from lamina.model.options import pair
 from lamina.options import Affects, Options, result_values
 from lamina.registry import Registry
@@ -71,19 +73,26 @@ class Fingerprint(Options):
             return ["it is not recorded what the former run depends on"]
         found = [f"{key}: {old} -> {new}" for key, old, new in differences(before.config, self.config, RunConfig)]
         found += [f"data: {before.data[:12]} -> {self.data[:12]}"] if before.data != self.data else []
-        return found + [
-            f"result version of {component}: {old} -> {new}"
-            for component, old, new in differences(before.versions, self.versions)
-            if old is not None and new is not None  # else the config has named another scheme or task already
-        ]
+        is_same_config = before.config == self.config
+        for component, old, new in differences(before.versions, self.versions):
+            if old is None and is_same_config:
+                old = 1  # the component had no version of its own when the run was trained
+            if old is not None and new is not None and old != new:  # else the config names another scheme or task
+                found.append(f"result version of {component}: {old} -> {new}")
+        return found
 
 
 def result_versions(config: RunConfig) -> dict[str, int]:
     """The result versions of the code that trains a config."""
-    found = {"shared path": training.RESULT_VERSION}
+    found = {"shared path": training.RESULT_VERSION} | initialisation_versions(config.model.init)
     for name in pair(config.model.residual):
         found |= scheme_versions(name)
     return found | task_versions(config.task)
+
+
+def initialisation_versions(name: str) -> dict[str, int]:
+    """The result version of a base initialisation, if it is above 1: `{"initialisation fairseq": 2}`."""
+    return {f"initialisation {name}": RESULT_VERSIONS[name]} if name in RESULT_VERSIONS else {}
 
 
 def scheme_versions(name: str) -> dict[str, int]:

@@ -68,7 +68,10 @@ def split(model: nn.Module, run: Pass, stack: Stack, stream: int) -> list[list[T
 
 
 def _trained_weights(stack: Stack) -> list[list[Tensor]]:
-    return [[matrix.weight for matrix in entry.matrices if matrix.weight.requires_grad] for entry in stack.entries]
+    return [
+        [*dict.fromkeys(matrix.parameter for matrix in entry.matrices if matrix.parameter.requires_grad)]
+        for entry in stack.entries
+    ]
 
 
 @contextmanager

@@ -56,9 +56,9 @@ def name_matrices(
         for module in layer
         for parameter in module.parameters()
     }
-    roles = {
-        id(matrix.weight): matrix.role for stack in own.values() for entry in stack.entries for matrix in entry.matrices
-    }
+    matrices = [matrix for stack in own.values() for entry in stack.entries for matrix in entry.matrices]
+    whole = [matrix for matrix in matrices if matrix.weight.numel() == matrix.parameter.numel()]
+    roles = {id(matrix.parameter): matrix.role for matrix in whole}  # of a fused parameter the name tells the kind
     embeddings = {id(each.weight) for each in model.modules() if isinstance(each, nn.Embedding)}
     crossing = {id(weight) for each in _cross_attentions(model, own.values()) for weight in each.parameters()}
     module_of = {
