@@ -114,7 +114,8 @@ def test_runs_of_an_initialisation_that_has_changed_are_trained_again(store: Sto
         update={"versions": {name: version for name, version in now.versions.items() if "initialisation" not in name}}
     )
     assert changes(store, fairseq, before) == ["result version of initialisation fairseq: 1 -> 2"]
-    assert changes(store, config(), before) == ["model.init: fairseq -> xavier"]
+    xavier = config(model={"init": "xavier"})
+    assert changes(store, xavier, before) == ["model.init: fairseq -> xavier"]
 
 
 def test_a_scheme_depends_on_the_versions_of_those_it_derives_from(monkeypatch: pytest.MonkeyPatch) -> None:
