@@ -55,16 +55,23 @@ def parametrised(file: str) -> set[Any]:
 
 
 def without_test(names: Iterable[str], folder: str) -> list[str]:
-    """The names without a test file of that name, whose module is imported by no other test of the folder either."""
-    files = list((TESTS / folder).glob("test_*.py"))
-    stems, text = {file.stem for file in files}, "\n".join(file.read_text("utf-8") for file in files)
+    """The names without a test file of that name whose tests use the module or name the member."""
     package = f"lamina.{folder.replace('/', '.')}"
-    modules = {name: name.replace("-", "_") for name in names}
-    return [
-        name
-        for name, module in modules.items()
-        if f"test_{module}" not in stems and not re.search(rf"{re.escape(package)}\.{module}\b", text)
-    ]
+    return [name for name in names if not is_tested_by(TESTS / folder / f"test_{name.replace('-', '_')}.py", package)]
+
+
+def is_tested_by(file: Path, package: str) -> bool:
+    """Whether the code of a test file uses what it imports from the module it is named after, or the member's key."""
+    if not file.is_file():
+        return False
+    module = file.stem.removeprefix("test_")
+    nodes = list(ast.walk(ast.parse(file.read_text("utf-8"))))
+    imports = [each for each in nodes if isinstance(each, ast.ImportFrom) and each.module == f"{package}.{module}"]
+    imported = {alias.name for each in imports for alias in each.names}
+    used = {each.id for each in nodes if isinstance(each, ast.Name)}
+    texts = {each.value for each in nodes if isinstance(each, ast.Constant)}
+    has_tests = any(isinstance(each, ast.FunctionDef) and each.name.startswith("test_") for each in nodes)
+    return has_tests and bool(imported & used or module.replace("_", "-") in texts)
 
 
 def without_golden_value(kind: str, names: Iterable[str]) -> list[str]:
@@ -111,9 +118,14 @@ def test_every_initialisation_and_schedule_has_golden_values() -> None:
     assert without_golden_value("schedule", get_args(ScheduleOptions.model_fields["name"].annotation)) == []
 
 
-def test_what_is_missing_is_found() -> None:
+def test_what_is_missing_is_found(tmp_path: Path) -> None:
     assert "my-scheme" not in parametrised(SUITES["scheme"][1])
     assert without_test(["stream-norms", "stream", "my-measure"], FOLDERS["measure"][1]) == ["stream", "my-measure"]
+    file, package = tmp_path / "test_my_check.py", "lamina.diagnosis.checks"
+    file.write_text(f"# {package}.my_check\ndef test_it(): ...")
+    assert not is_tested_by(file, package), "a comment that names it is no test"
+    file.write_text(f"from {package}.my_check import MyCheck\ndef test_it(): MyCheck().judge()")
+    assert is_tested_by(file, package)
     assert without_golden_value("task", ["translation", "my-task"]) == ["my-task"]
 
 

@@ -53,13 +53,13 @@ def train(
     quiet: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> Run:
-    """Train a model, or go on with a run that was interrupted; the run, whose `summary()` says how it ended.
+    """Train a model, or resume an interrupted run. Returns the run; its `summary()` has the final state.
 
-    config: a TOML file, the folder of a run to go on with, a `RunConfig`, or its values as a dictionary.
+    config: a TOML file, the folder of a run to resume, a `RunConfig`, or its values as a dictionary.
     overrides: settings that replace those of a file, as `key=value`: `["model.residual=b2t", "train.steps=2000"]`.
     folder: the run folder. By default the one that is given as config, or else `runs/` and the name of the file, or of
         the task if there is no file.
-    force: go on though config or data have changed since the run was started.
+    force: resume although config or data have changed since the run was started.
     quiet: print nothing.
     callbacks: see `lamina.training.callbacks.base.Callback`.
 
@@ -99,7 +99,7 @@ def compare(
     report: where the page is written, .html or .md; by default `report.html` in that folder.
     engine: what trains the runs; by default processes of this machine, as many as cores and memory allow.
 
-    Runs that are finished are reused; a comparison that was interrupted goes on where it was.
+    Runs that are finished are reused; an interrupted comparison is resumed.
     """
     values, where = _read_values(config, overrides)
     name = Path(config).stem if isinstance(config, str | Path) else values.get("task", RunConfig().task)
@@ -140,7 +140,7 @@ def diagnose(
         own `loss` is used; without that, the mean of the output along a fixed random direction.
     seeds: how many models of a factory.
     depths: the numbers of layers at which the change of the output is measured, where a factory takes `num_layers`; the
-        paper goes up to 100, of two sub-layers each, which takes its time.
+        paper goes up to 100, of two sub-layers each, which is slow.
     learning_rate: the highest learning rate at which Adam will train it, to check whether that is too high.
     thresholds: the thresholds of the checks, where they are not the defaults.
 

@@ -1,6 +1,6 @@
 """A diagnosis as typed values: what was measured, what theory predicts, what was not measured, and the findings.
 
-These classes know neither models nor figures. `diagnosis/*.json` of a run folder holds them, and every page is drawn
+These classes depend on neither models nor figures. `diagnosis/*.json` of a run folder holds them; every page is made
 from them alone. Where a number belongs is said by fields (`Location`, `Stage`, `role`, `quantity`), never by a label:
 text is made from these fields when a page is written.
 """
@@ -294,7 +294,7 @@ class Diagnosis(TypedResult):
     measurements: tuple[Measurement, ...] = ()
     not_measured: tuple[NotMeasured, ...] = ()
     notes: tuple[str, ...] = ()
-    """Anything else a reader should know: layers found by structure, a loss that was made up."""
+    """Anything else a reader should know: layers found by structure, a loss that was not given."""
 
     def __getitem__(self, key: str) -> Measurement:
         """The measurement of that key; one that was not taken raises a `UserError` with the reason."""

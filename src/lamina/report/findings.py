@@ -47,7 +47,7 @@ class NotChecked:
 
 @dataclass(frozen=True)
 class NamedDiagnosis:
-    """A diagnosis and the name that tells it from others on the same page."""
+    """A diagnosis, with a name that no other diagnosis on the page has."""
 
     name: str
     diagnosis: Diagnosis

@@ -28,7 +28,7 @@ class BatchShare(NamedTuple):
 
 
 class TrainingBatches:
-    """The batches of a run, as one of its processes sees them."""
+    """The batches of a run, each cut into the micro-batches of one process."""
 
     def __init__(self, task: Task, config: RunConfig, world: World) -> None:
         self._task, self._seed = task, config.seed

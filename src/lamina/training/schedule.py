@@ -74,7 +74,7 @@ class ScheduleOptions(Options):
             _ends_before(self.warmup, total_steps - 1, "the last step")
 
     def notes(self, total_steps: int) -> Iterator[str]:
-        """What a user should know of a schedule that is allowed but seldom meant."""
+        """Notes about a schedule that is allowed but rarely intended."""
         if self.name == "inverse-root" and self.decay == 1 and total_steps > 1:
             last = inverse_root(total_steps, self.decay)
             yield (

@@ -33,7 +33,7 @@ class Conditioning(Check):
     position = 60
 
     def judge(self, evidence: CheckEvidence, thresholds: Thresholds) -> Iterator[Finding]:
-        """The worst layer of each stack. The predicted series, α·√n ÷ ε, tells the number n of a layer's weights."""
+        """The worst layer of each stack. The predicted series, α·√n ÷ ε, gives the number n of a layer's weights."""
         measurement = evidence.get("adam-conditioning")
         learning_rate = measurement.fact(LEARNING_RATE) if measurement else None
         epsilon = measurement.fact(EPSILON) if measurement else None

@@ -34,7 +34,7 @@ class GradientAlongStream(Measure):
     look_for = (
         "A line that falls to the left shows a gradient that vanishes towards the input. Post-LN decoders lose theirs "
         "at cross-attention; encoders and single stacks are not expected to, although the dashed line, derived from "
-        "the norms alone, says so."
+        "the norms alone, predicts it."
     )
     axes = Axes(x="sub-layer", y="relative gradient norm", log_y=True)
     needs = ("record",)

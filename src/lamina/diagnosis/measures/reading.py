@@ -100,7 +100,7 @@ def _some_norm_ends_at(places: Sequence[RecordedTensor], norms: Sequence[NormRec
 
 
 def same(one: RecordedTensor, other: RecordedTensor) -> bool:
-    """Whether two recorded tensors hold the same numbers, as far as a few positions tell."""
+    """Whether two recorded tensors hold the same numbers, judged by a few positions."""
     if one.value.shape != other.value.shape:
         return False
     return torch.equal(one.value.flatten(0, -2)[:SAMPLE], other.value.flatten(0, -2)[:SAMPLE])

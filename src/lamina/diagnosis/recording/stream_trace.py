@@ -124,7 +124,7 @@ class StreamTrace:
         return Boundary(key_of(x), self.taps.record(x))
 
     def _ends_with(self, x: Tensor) -> bool:
-        """Whether x is the output of the last member; of a member that is a list, no hook tells when it has ended."""
+        """Whether x is the output of the last member; a member that is a list has no hook at its end."""
         last, key = len(self.layers.members) - 1, key_of(x)
         if last in self.outputs:
             return self.outputs[last].key == key

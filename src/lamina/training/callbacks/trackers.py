@@ -39,9 +39,9 @@ class TensorBoard(Callback):
 
 
 class WeightsAndBiases(Callback):
-    """A run of the same name, resumed with it. It sends data to the service it is set up for: that is its purpose.
+    """A run of the same name, resumed with it. It sends data to the service it is configured for.
 
-    Its id is kept in the run folder, for names of runs repeat from one comparison to the next.
+    Its id is kept in the run folder, because the names of runs repeat from one comparison to the next.
     """
 
     def __init__(self) -> None:
