@@ -16,6 +16,7 @@ from lamina.config import to_toml
 from lamina.errors import UserError
 from lamina.runs.run import Run
 from support.small_runs import config_for, lines
+from support.small_tasks import small_store
 
 FUNCTIONS = ["compare", "diagnose", "load", "train", "watch"]
 
@@ -89,3 +90,19 @@ def test_train_calls_callbacks(stores: Path, tmp_path: Path) -> None:
     lamina.train(config_for("translation", stores), folder=tmp_path / "run", quiet=True, callbacks=[losses])
     assert losses.found == lines(tmp_path / "run", "loss")
     assert len(losses.found) == 6
+
+
+def test_compare_trains_and_reports(tmp_path: Path) -> None:
+    """One real call, with a run of two steps under each scheme."""
+    store = small_store("translation", tmp_path / "stores", 400, train=20, valid=4)
+    sizes = {"model_dim": 8, "feed_forward_dim": 16, "num_heads": 2, "num_layers": 1}
+    values = {
+        "task": "translation",
+        "data": {"store": str(store.folder), "max_tokens": 200, "oversize": "alone"},
+        "model": sizes,
+        "train": {"steps": 2, "samples": 0},
+    }
+    report = lamina.compare(values, ["post-ln", "b2t"], folder=tmp_path / "compared")
+    assert [each.name for each in report.summaries] == ["post-ln-1-seed1", "b2t-1-seed1"]
+    assert [each.step for each in report.summaries] == [2, 2]
+    assert (tmp_path / "compared" / "report.html").exists()
