@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lamina.data.prepare import PrepareOptions, prepare, summarise
+from lamina.data.prepare import PrepareOptions, list_notices, prepare, summarise
+from lamina.data.readers.base import EDGE_SPACE
 from lamina.data.store import Store
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.vocabulary import VocabularyOptions
@@ -50,6 +51,53 @@ def test_parallel_text_is_stored_pair_by_pair(tmp_path: Path) -> None:
     assert record["tokens"] == sum(len(store.tokenizer().encode(text)) for text in source)
     assert (record["truncated"], record["dtype"]) == (0, "uint16")
     assert json.loads(json.dumps(summary)) == summary
+
+
+def test_only_training_data_is_filtered_by_length(tmp_path: Path) -> None:
+    long = "the dog runs under the blue house again and again and again"
+    for split in SPLITS:
+        write(tmp_path, f"{split}.s", [f"{split} dog", f"{split} {long}"])
+        write(tmp_path, f"{split}.t", [f"{split} cat", f"{split} cat runs"])
+    files = {split: [f"{split}.s", f"{split}.t"] for split in SPLITS}
+    for over_long in ("skip", "truncate"):
+        given = options(tmp_path, **files, max_length=9, over_long=over_long, replace=True)
+        store = prepare(given)
+        assert len(store["train"]) == (1 if over_long == "skip" else 2)
+        assert store["train"].lengths("source").max() <= 9
+        for split in ("valid", "test"):
+            assert texts(store, split, "source") == [f"{split} dog", f"{split} {long}"]
+            assert store.manifest.splits[split].dropped == {}
+
+
+def test_overlap_equal_sides_and_a_small_vocabulary_are_reported(tmp_path: Path) -> None:
+    write(tmp_path, "train.s", ["a dog", "a cat", "seven", "a dog", "the house"])
+    write(tmp_path, "train.t", ["ein Hund", "eine Katze", "seven", "ein Hund", "das Haus"])
+    write(tmp_path, "valid.s", ["a dog ", "the river", "a dog", "a cat"])
+    write(tmp_path, "valid.t", ["ein Hund", "der Fluss", "ein Hund", "Katze"])
+    store = prepare(options(tmp_path, train=["train.s", "train.t"], valid=["valid.s", "valid.t"]))
+    first, second, third = list_notices(store)
+    assert first == "train: source and target are the same text in 1 of 5 examples."
+    assert second == "valid: 2 of 4 examples are also in train."
+    assert f"has {len(store.tokenizer())} tokens, fewer than tokenizer.size = 400" in third
+    clean = options(tmp_path, **parallel(tmp_path), output=str(tmp_path / "clean"))
+    assert list_notices(prepare(clean)) == []
+
+
+def test_labels_are_found_in_the_data(tmp_path: Path) -> None:
+    columns = {"first": 1, "second": 2, "label": 3}
+    write(tmp_path, "train.tsv", ["dog\tcat\t10", "cat\tdog\t2", "blue\tred\t0"])
+    write(tmp_path, "valid.tsv", ["dog\tdog\t2"])
+    chosen = options(tmp_path, format="tsv", train="train.tsv", valid="valid.tsv", columns=columns)
+    store = prepare(chosen)
+    assert store.labels == ("0", "2", "10")
+    assert store["train"].gather("label", np.arange(3))[0].tolist() == [2, 1, 0]
+    write(tmp_path, "valid.tsv", ["dog\tdog\tother"])
+    with pytest.raises(UserError, match=r"valid.tsv, line 1: label 'other' is not in the set \['0', '2', '10'\]"):
+        prepare(options(tmp_path, **chosen.model_dump(exclude={"output", "folder", "tokenizer"}) | {"replace": True}))
+    header = "sentence1\tsentence2\tlabel"
+    write(tmp_path, "glue.tsv", [header, "a\tb\tneutral", "c\td\tentailment", "e\tf\tcontradiction"])
+    glue = options(tmp_path, format="glue", train="glue.tsv", output=str(tmp_path / "glue"))
+    assert prepare(glue).labels == ("contradiction", "entailment", "neutral")
 
 
 TOKENIZER = Tokenizer.train([*sentences(300), "0 1 2 3 4 5 6 7 8 9"], VocabularyOptions(size=400))
@@ -86,9 +134,11 @@ def make_couple(generator: random.Random, max_length: int) -> Couple:
         pair = [text + "\r" * (generator.random() < 0.1) for text in pair]
         read = [text.removesuffix("\r") for text in pair]
         couple.repaired[CARRIAGE_RETURN] += sum(text != line for text, line in zip(read, pair, strict=True))
+        if all(text.strip() for text in read):
+            couple.repaired[EDGE_SPACE] += sum(text != text.strip() for text in read)
         if not all(text.strip() for text in read):
             couple.dropped["empty"] += 1
-        elif max_length and any(len(TOKENIZER.encode(text)) > max_length for text in read):
+        elif max_length and any(len(TOKENIZER.encode(text.strip())) > max_length for text in read):
             couple.dropped["over-long"] += 1
         else:
             couple.kept.append(number)
@@ -159,7 +209,7 @@ def check_couple(store: Store, couple: Couple, max_length: int) -> None:
     for mark, name, lines in (("s", "source", couple.source), ("t", "target", couple.target)):
         stored = texts(store, "train", name)
         assert [text.split(" ")[0] for text in stored] == [f"{mark}{number}" for number in couple.kept]
-        expected = [lines[number].removesuffix(b"\r").decode() for number in couple.kept]
+        expected = [lines[number].removesuffix(b"\r").decode().strip() for number in couple.kept]
         if max_length:
             expected = [TOKENIZER.decode(TOKENIZER.encode(text)[:max_length]) for text in expected]
         assert stored == expected

@@ -20,6 +20,7 @@ from support.small_corpora import options, write
         ({"hold_out": {"valid": 2, "test": 2}}, "nothing would be left"),
         ({"hold_out": {"valid": 9}, "valid": ["a", "b"]}, "has files of its own"),
         ({"hold_out": {"train": 9}}, "hold_out"),
+        ({"output": ""}, "output: "),
         ({"fromat": "tsv"}, "unknown option 'fromat'; did you mean 'format'"),
         ({"tokenizer": {"siez": 5}}, "unknown option 'siez'; did you mean 'size'"),
         ({"format": "xml"}, "format"),

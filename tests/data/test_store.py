@@ -151,7 +151,7 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda sealed: sealed.update(version=2), r"another version of Lamina \(found lamina-store 2.*lamina prepare"),
+        (lambda sealed: sealed.update(version=1), r"another version of Lamina \(found lamina-store 1.*lamina prepare"),
         (lambda sealed: sealed.update(format="other"), r"another version of Lamina"),
         (lambda sealed: sealed["manifest"].update(new=1), r"unknown option 'new'"),
         (lambda sealed: sealed["manifest"].pop("splits"), r"manifest.json: splits"),

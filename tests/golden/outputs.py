@@ -20,7 +20,7 @@ from lamina.generate.scoring import perplexity
 from lamina.generate.search import generate
 from lamina.runs.diagnose import Extent
 from lamina.runs.run import Run
-from lamina.tasks.metrics import accuracy, bleu, chrf, f1, rouge
+from lamina.tasks.metrics import accuracy, bleu, chrf, f1, f1_macro, f1_micro, rouge
 
 BOS, EOS = 1, 2
 MODEL: dict[str, Any] = {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2, "vocab_size": 40}
@@ -69,6 +69,8 @@ METRICS: dict[str, Callable[[], Any]] = {
     "perplexity": lambda: [perplexity(123.4, 50), perplexity(1e6, 10)],
     "accuracy": lambda: accuracy(PREDICTED, CORRECT),
     "f1": lambda: [f1(PREDICTED, CORRECT), f1(PREDICTED, CORRECT, positive=2)],
+    "f1 macro": lambda: f1_macro(PREDICTED, CORRECT),
+    "f1 micro": lambda: f1_micro(PREDICTED, CORRECT),
 }
 
 

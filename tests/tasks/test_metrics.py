@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rouge_score import rouge_scorer
 
 from lamina.generate.scoring import perplexity
-from lamina.tasks.metrics import accuracy, bleu, chrf, f1, rouge
+from lamina.tasks.metrics import accuracy, bleu, chrf, f1, f1_macro, f1_micro, rouge
 
 HYPOTHESES = ["The cat sat on the mat.", "It rained all day, again.", "a small house"]
 REFERENCES = ["The cat sat on a mat.", "It rained all day again.", "the small houses"]
@@ -44,6 +44,14 @@ def test_rouge_is_the_mean_of_the_packages_f1() -> None:
     single = [scorer.score(reference, text) for reference, text in zip(REFERENCES, HYPOTHESES, strict=True)]
     for kind, value in rouge(HYPOTHESES, REFERENCES).items():
         assert value == pytest.approx(100 * sum(score[kind].fmeasure for score in single) / 3)
+
+
+def test_macro_and_micro_f1_by_hand() -> None:
+    predicted, correct = np.array([0, 0, 1, 2, 2, 2]), np.array([0, 1, 1, 2, 0, 2])
+    by_label = [100 * 2 * 1 / 4, 100 * 2 * 1 / 3, 100 * 2 * 2 / 5]
+    assert f1_macro(predicted, correct) == pytest.approx(sum(by_label) / 3)
+    assert f1_micro(predicted, correct) == pytest.approx(accuracy(predicted, correct)) == pytest.approx(100 * 4 / 6)
+    assert f1_macro(np.zeros(0), np.zeros(0)) == f1_micro(np.zeros(0), np.zeros(0)) == 0.0
 
 
 def test_accuracy_and_f1_by_hand() -> None:

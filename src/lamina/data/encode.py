@@ -52,8 +52,12 @@ class SplitBuilder:
     """Encodes and writes the examples of one split, or of one named set of it."""
 
     name: str
+    is_training: bool = True
+    """Whether the options for long examples apply: validation and test sets are stored whole."""
     notes: Notes = field(default_factory=Notes)
     writer: SplitWriter | None = None
+    seen_in_training: int = 0
+    source_equals_target: int = 0
 
     def append(self, batch: list[Example], encoder: Encoder, store: StoreWriter) -> None:
         """Encode a batch, drop or truncate examples that are too long, and write the others."""
@@ -72,7 +76,7 @@ class SplitBuilder:
         lengths = np.stack([lengths for _, lengths in sequences.values()])
         empty = np.zeros(len(batch), bool) if encoder.keep_empty else (lengths == 0).any(axis=0)
         too_long = np.zeros(len(batch), bool)
-        if encoder.max_length and encoder.over_long == "skip":
+        if self.is_training and encoder.max_length and encoder.over_long == "skip":
             too_long = (lengths > encoder.max_length).any(axis=0) & ~empty
         for reason, chosen in ((EMPTY, empty), (OVER_LONG, too_long)):
             for index in np.flatnonzero(chosen):
@@ -84,7 +88,7 @@ class SplitBuilder:
     ) -> tuple[np.ndarray, np.ndarray]:
         starts = (np.cumsum(lengths) - lengths)[kept]
         wanted = lengths[kept]
-        if encoder.max_length:
+        if self.is_training and encoder.max_length:
             assert self.writer is not None
             self.writer.fields[name].truncated += int((wanted > encoder.max_length).sum())
             wanted = np.minimum(wanted, encoder.max_length)

@@ -9,13 +9,15 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lamina.data.encode import Encoder, SplitBuilder, encode_into
 from lamina.data.prepare_options import SPLITS, PrepareOptions
-from lamina.data.readers import READERS, Notes, Reader, make_reader
+from lamina.data.readers import READERS, Example, Notes, Reader, make_reader
+from lamina.data.readers.base import read_trimmed
+from lamina.data.readers.columns import LABEL
 from lamina.data.store import DROPPED, MANIFEST, SourceRecord, SplitRecord, Store
 from lamina.data.store_writer import StoreWriter
 from lamina.data.tokenizer import Tokenizer
@@ -24,7 +26,7 @@ from lamina.errors import UserError
 from lamina.files.hashes import hash_file
 from lamina.files.progress import Progress, no_progress
 
-__all__ = ["PrepareOptions", "prepare", "summarise"]
+__all__ = ["PrepareOptions", "list_notices", "prepare", "summarise"]
 
 Readers = dict[str, Reader]
 """Readers by the name under which a split, or one of its sets, is stored."""
@@ -34,7 +36,8 @@ _REPORT_EVERY = 4096  # examples
 
 def prepare(options: PrepareOptions, progress: Progress = no_progress) -> Store:
     """Make the store, or return an existing one made from the same files with the same options."""
-    readers = _make_readers(options)
+    labels = _find_labels(options)
+    readers = _make_readers(options, labels)
     for reader in readers.values():
         reader.check()
     sources = _describe_sources(options, readers)
@@ -54,7 +57,7 @@ def prepare(options: PrepareOptions, progress: Progress = no_progress) -> Store:
         return writer.finish(
             settings=options.settings(),
             sources=sources,
-            labels=_labels(options, readers),
+            labels=_labels(labels, readers),
             tokenizers=names,
             splits={name: _close(builder) for name, builder in builders.items()},
         )
@@ -70,6 +73,29 @@ def summarise(store: Store) -> dict[str, Any]:
     }
 
 
+def list_notices(store: Store) -> list[str]:
+    """A sentence for whatever of a store may not be as the user expects."""
+    notices = []
+    for name, record in store.manifest.splits.items():
+        if record.seen_in_training:
+            notices.append(f"{name}: {record.seen_in_training:,} of {record.examples:,} examples are also in train.")
+        if record.source_equals_target:
+            notices.append(
+                f"{name}: source and target are the same text in {record.source_equals_target:,} of "
+                f"{record.examples:,} examples."
+            )
+    wanted = store.manifest.settings.get("tokenizer", {})
+    for file in dict.fromkeys(store.manifest.tokenizers.values()):
+        fields = [name for name, own in store.manifest.tokenizers.items() if own == file]
+        size = len(store.tokenizer(fields[0]))
+        if not wanted.get("file") and size < wanted.get("size", 0):
+            notices.append(
+                f"The vocabulary of {' and '.join(fields)} has {size:,} tokens, fewer than tokenizer.size = "
+                f"{wanted['size']:,}: the training text has no more that occur often enough."
+            )
+    return notices
+
+
 @dataclass
 class _Work:
     """The two passes over the sources: for the tokenizers, and for encoding."""
@@ -78,6 +104,8 @@ class _Work:
     readers: Readers
     progress: Progress
     training_examples: int | None = None
+    held_out: dict[int, Counter[str]] = field(default_factory=dict)
+    """How often each example, known by the hash of its texts, is in the sets for validation and test."""
 
     def make_tokenizers(self) -> dict[str, Tokenizer]:
         """The tokenizer of each text field; fields that share one share the object."""
@@ -95,22 +123,43 @@ class _Work:
         options = self.options
         keep_empty = READERS[options.format].keeps_empty
         encoder = Encoder(tokenizers, options.max_length, options.over_long, keep_empty)
-        builders: dict[str, SplitBuilder] = {}
         done: Counter[str] = Counter()
-        for name, reader in self.readers.items():
+        builders: dict[str, SplitBuilder] = {}
+        targets: dict[str, dict[str, SplitBuilder]] = {}  # by reader: where its examples go
+        for name in self.readers:
             split = _split(name)
-            held_out = options.hold_out if split == "train" else {}
-            own = {target: SplitBuilder(name.replace(split, target, 1)) for target in (split, *held_out)}
-            builders |= {builder.name: builder for builder in own.values()}
-            route = options.split_of if held_out else lambda example, split=split: split
-            for count in encode_into(own, reader.read(own[split].notes), route, encoder, writer):
+            chosen = (split, *(options.hold_out if split == "train" else ()))
+            targets[name] = {each: SplitBuilder(name.replace(split, each, 1), each == "train") for each in chosen}
+            builders |= {builder.name: builder for builder in targets[name].values()}
+        for name in sorted(self.readers, key=lambda name: _split(name) == "train"):  # training text is compared, last
+            split, own = _split(name), targets[name]
+
+            def route(example: Example, split: str = split, own: dict[str, SplitBuilder] = own) -> str:
+                target = options.split_of(example) if len(own) > 1 else split
+                self._note_equal_texts(example, own[target], builders)
+                return target
+
+            for count in encode_into(own, read_trimmed(self.readers[name], own[split].notes), route, encoder, writer):
                 done[split] += count
                 self.progress(f"encoding {split}", done[split], self.training_examples if split == "train" else None)
         return builders
 
+    def _note_equal_texts(self, example: Example, builder: SplitBuilder, builders: dict[str, SplitBuilder]) -> None:
+        """Count examples of which source and target are equal, and those that are in a training set and another."""
+        texts = tuple(value for value in example.fields.values() if isinstance(value, str))
+        if "source" in example.fields and example.fields["source"] == example.fields.get("target"):
+            builder.source_equals_target += 1
+        if not any(texts):
+            return
+        if not builder.is_training:
+            self.held_out.setdefault(hash(texts), Counter())[builder.name] += 1
+        else:
+            for name, count in self.held_out.pop(hash(texts), Counter()).items():
+                builders[name].seen_in_training += count
+
     def _text_fields(self) -> tuple[str, ...]:
         for reader in self.readers.values():
-            for example in reader.read(Notes()):
+            for example in read_trimmed(reader, Notes()):
                 fields = tuple(name for name, value in example.fields.items() if isinstance(value, str))
                 if not fields:
                     raise UserError("columns: name at least one text, not the label alone.")
@@ -127,7 +176,7 @@ class _Work:
         """The texts of each training example that is not held out."""
         number = 0
         for name, reader in self.readers.items():
-            for example in reader.read(Notes()) if _split(name) == "train" else ():
+            for example in read_trimmed(reader, Notes()) if _split(name) == "train" else ():
                 if number % _REPORT_EVERY == 0:
                     self.progress(f"reading {', '.join(fields)} for the vocabulary", number, None)
                 number += 1
@@ -145,14 +194,28 @@ def _write_tokenizers(tokenizers: dict[str, Tokenizer], writer: StoreWriter) -> 
     return names
 
 
-def _make_readers(options: PrepareOptions) -> Readers:
+def _find_labels(options: PrepareOptions) -> tuple[str, ...]:
+    """The label set: as given, or the labels of the training files, in the order of numbers or of the alphabet."""
+    if options.labels or not (LABEL in options.columns or READERS[options.format].has_labels):
+        return options.labels
+    found: set[str] = set()
+    readers = _make_readers(options, (), found)
+    training = [reader for name, reader in readers.items() if _split(name) == "train"]
+    for reader in training or readers.values():
+        reader.check()
+        for _ in reader.read(Notes()):
+            pass
+    return tuple(sorted(found, key=int if all(map(str.isdecimal, found)) else str))
+
+
+def _make_readers(options: PrepareOptions, labels: tuple[str, ...], collected: set[str] | None = None) -> Readers:
     readers: Readers = {}
     columns = {str(name): column for name, column in options.columns.items()}
     for split in SPLITS:
         for name, sources in options.sets(split).items():
             if READERS[options.format].reads_files:
                 sources = tuple(os.path.join(options.folder, file) for file in sources)
-            readers[name] = make_reader(options.format, sources, split, columns, options.labels, options.unit)
+            readers[name] = make_reader(options.format, sources, split, columns, labels, options.unit, collected)
     if not readers:
         raise UserError("nothing to prepare: give the files of train, valid or test.")
     if not options.train and not options.tokenizer.file:
@@ -200,14 +263,16 @@ def _reuse(options: PrepareOptions, sources: tuple[SourceRecord, ...]) -> Store:
 def _close(builder: SplitBuilder) -> SplitRecord:
     if builder.writer is None or not builder.writer.examples:
         raise UserError(f"{builder.name}: no example is left; dropped: {builder.notes.dropped() or 'none'}.")
-    return builder.writer.close(builder.notes.dropped(), builder.notes.repaired)
+    record = builder.writer.close(builder.notes.dropped(), builder.notes.repaired)
+    counts = {"seen_in_training": builder.seen_in_training, "source_equals_target": builder.source_equals_target}
+    return record.model_copy(update=counts)
 
 
-def _labels(options: PrepareOptions, readers: Readers) -> tuple[str, ...]:
+def _labels(labels: tuple[str, ...], readers: Readers) -> tuple[str, ...]:
     for reader in readers.values():
         if reader.label_names:
             return reader.label_names
-    return options.labels
+    return labels
 
 
 def _split(name: str) -> str:

@@ -59,11 +59,11 @@ class PrepareOptions(Options):
     """The files to prepare, and how."""
 
     output: str = pydantic.Field(min_length=1)
-    """The folder of the store."""
+    """The folder of the store, relative to the working directory."""
     replace: bool = False
     """Whether to replace an existing store that was made from other files or with other options."""
     folder: str = "."
-    """The folder that file names are relative to."""
+    """The folder that file names are relative to; itself relative to the working directory, not to the config."""
     format: Annotated[str, Names(lambda: READERS)] = "parallel"
     """The format of the files: parallel (line-aligned files, or the mark-up of IWSLT and WMT), tsv, jsonl, plain
     (running text), glue (sentence pairs), wikitext, hub, or embedded (generated text). Every file may be gzipped
@@ -83,15 +83,16 @@ class PrepareOptions(Options):
     1 and mean that there is no header line; names are those of the header, or JSON keys (`translation.de` for nested
     ones). For tsv the default is source = 1, target = 2."""
     labels: tuple[str, ...] = ()
-    """The label set, in the order of the labels' ids."""
+    """The label set, in the order of the labels' ids; by default the labels that the training files have."""
     unit: Unit = "line"
     """What one example of `plain` text is: a line, or a paragraph between blank lines."""
     tokenizer: TokenizerOptions = TokenizerOptions()
     """The tokenizer."""
     max_length: int = pydantic.Field(0, ge=0)
-    """The largest number of tokens of a sequence, without bos and eos; 0 for no limit."""
+    """The largest number of tokens of a sequence in the training data, without bos and eos; 0 for no limit. Validation
+    and test sets are stored whole."""
     over_long: Literal["skip", "truncate"] = "skip"
-    """Whether an example with a longer sequence is skipped or the sequence truncated."""
+    """Whether a training example with a longer sequence is skipped or the sequence truncated."""
 
     @field_validator("format")
     @classmethod

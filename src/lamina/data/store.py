@@ -36,7 +36,7 @@ from lamina.options import Options
 MANIFEST = "manifest.json"
 DROPPED = "dropped.json"
 
-FORMAT = ManifestFormat("lamina-store", 1, section="manifest")
+FORMAT = ManifestFormat("lamina-store", 2, section="manifest")
 _REMEDY = "Prepare the data again with lamina prepare --replace."
 
 
@@ -78,6 +78,10 @@ class SplitRecord(Options):
     fields: dict[Name, FieldRecord]
     dropped: dict[str, int]
     repaired: dict[str, int]
+    seen_in_training: int = 0
+    """The number of examples whose texts all occur in one training example."""
+    source_equals_target: int = 0
+    """The number of examples whose source and target are the same text."""
 
 
 class Manifest(Options):

@@ -169,7 +169,8 @@ class Run:
         sets = task.evaluated_sets(split)
         if not sets:
             raise UserError(f"{task.store.folder}: no split {split!r}; there are {', '.join(task.store.splits)}")
-        return Evaluation({name: task.evaluate(model, name) for name in sets}, task.signatures())
+        scores = {name: task.evaluate(model, name) for name in sets}
+        return Evaluation(scores, task.signatures(), {name: task.coverage(model, name) for name in sets})
 
     def generate(
         self, texts: Iterable[str], *, to: str | None = None, prefixes: str | Iterable[str] = "", **options: Any

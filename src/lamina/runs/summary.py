@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lamina.run_folder.folder import RunFolder, Status
-from lamina.tasks.base import Task
+from lamina.tasks.base import Coverage, Task
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class Evaluation:
 
     scores: Mapping[str, Mapping[str, float]]
     signatures: Mapping[str, str]
+    coverage: Mapping[str, Coverage] = field(default_factory=dict)
+    """How many examples of each set were evaluated."""
 
 
 def summarise(folder: RunFolder, status: Status, task: type[Task]) -> RunSummary:

@@ -5,6 +5,7 @@ To add a task, see CONTRIBUTING: it is one new file in this folder.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,6 +91,16 @@ class SampleOutput:
 
 
 @dataclass(frozen=True)
+class Coverage:
+    """How many examples of a split an evaluation uses, of those in the files it was prepared from."""
+
+    evaluated: int
+    total: int
+    left_out: Mapping[str, int]
+    """The number of examples that were left out, by reason."""
+
+
+@dataclass(frozen=True)
 class Vocabulary:
     """What a model has to fit of its data."""
 
@@ -126,6 +137,8 @@ class Task:
     """The number of segment embeddings of that model, where the user chooses none."""
     metric: ClassVar[str]
     """The metric that selects the best checkpoint, a key of what `evaluate` returns."""
+    directions_per_example: ClassVar[int] = 1
+    """How often an evaluation uses an example of the store; 2 where it translates both ways."""
     higher_is_better: ClassVar[bool]
     """Whether a larger value of the metric is better."""
 
@@ -224,11 +237,38 @@ class Task:
         """The model's outputs for a few examples; none where the task generates no text."""
         return []
 
+    def fitting(self, model: nn.Module, split: str) -> Integers:
+        """The numbers of the examples that the model has positions for; an evaluation leaves out the others."""
+        sizes = self.sizes(self.examples(split))
+        options = getattr(model, "options", None)
+        if not isinstance(options, ModelOptions) or options.positions != "learned":
+            return np.arange(len(sizes))
+        kept = np.flatnonzero(sizes <= options.max_length)
+        if not len(kept):
+            raise UserError(f"{split}: every example is longer than the {options.max_length} positions of the model")
+        return kept
+
+    def coverage(self, model: nn.Module, split: str) -> Coverage:
+        """How many examples of a split are evaluated, and why others are not."""
+        records = [self.store.manifest.splits[name] for name in self.store.sets(split)]
+        left_out: Counter[str] = Counter()
+        for record in records:
+            left_out.update({reason: count * self.directions_per_example for reason, count in record.dropped.items()})
+        too_long = len(self.examples(split)) - len(self.fitting(model, split))
+        if too_long:
+            left_out["longer than the positions of the model"] = too_long
+        stored = sum(record.examples for record in records) * self.directions_per_example
+        total = stored + left_out.total() - too_long
+        return Coverage(total - left_out.total(), total, dict(left_out))
+
     def every_batch(self, model: nn.Module, split: str, max_tokens: int) -> Iterator[tuple[Batch, Inputs]]:
         """Batches of all examples of a split, sorted by size, without noise, on the model's device."""
         device = next(model.parameters()).device
         order = OrderOptions(max_tokens=max_tokens, shuffle=False, oversize="alone")
-        for batch in self.batches(split, order).epoch(0):
+        batches, kept = self.batches(split, order), self.fitting(model, split)
+        if len(kept) < len(batches.examples):
+            batches.plan = BatchPlan(batches.plan.sizes, order, draw=lambda epoch: kept)
+        for batch in batches.epoch(0):
             yield batch, self.inputs(batch).to(device)
 
     def unigram_nll(self, split: str) -> float:

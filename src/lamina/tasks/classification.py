@@ -20,13 +20,14 @@ from torch import nn
 from lamina.data.batches import Batch
 from lamina.data.examples import Examples
 from lamina.data.packed import Integers, PackedField, append, join, prepend
+from lamina.data.readers.base import trim
 from lamina.data.tokenizer import CLS, SEP
 from lamina.errors import UserError
 from lamina.model.modes import evaluation_mode
 from lamina.model.options import ModelChoices
 from lamina.options import mistake
 from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Task, Vocabulary, tensor_of
-from lamina.tasks.metrics import accuracy, f1
+from lamina.tasks.metrics import accuracy, f1, f1_macro, f1_micro
 
 WINDOW = 64  # texts labelled at a time
 
@@ -51,6 +52,7 @@ class Prediction:
 
 class Classification(Task):
     name = "classification"
+    result_version = 2
     embedded = "embedded-paraphrases"
     fields = ("first", "label")
     predicted = "label"
@@ -116,7 +118,7 @@ class Classification(Task):
             wanted = "pairs of texts" if len(self.text_fields) == 2 else "single texts"
             raise UserError(f"text {number}: this model labels {wanted}, but {len(texts)} given: {list(texts)!r:.80}")
         tokenizer = self.store.tokenizer()
-        tokens = [tokenizer.encode(text.strip()) for text in texts]
+        tokens = [tokenizer.encode(trim(text)) for text in texts]
         if not all(tokens):
             return None
         options: Any = model.options
@@ -145,7 +147,11 @@ class Classification(Task):
                 correct.append(inputs.labels.cpu().numpy())
         guesses, labels = np.concatenate(predicted), np.concatenate(correct)
         loss = total / len(labels)
-        return {"loss": loss, "nll": loss, "accuracy": accuracy(guesses, labels), "f1": f1(guesses, labels)}
+        metrics = {"accuracy": accuracy(guesses, labels)}
+        if len(self.store.labels) == 2:  # as GLUE reports it: of the second label
+            metrics["f1"] = f1(guesses, labels)
+        metrics |= {"f1 macro": f1_macro(guesses, labels), "f1 micro": f1_micro(guesses, labels)}
+        return {"loss": loss, "nll": loss, **metrics}
 
 
 def _arguments(texts: Sequence[PackedField]) -> Inputs:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, cast
 from pydantic import field_validator
 from torch import nn
 
+from lamina.data.readers.base import trim
 from lamina.data.tokenizer import EOS
 from lamina.errors import UserError
 from lamina.generate.constraints import longest_source
@@ -129,10 +130,10 @@ class GeneratingTask(Task):
         longest = longest_source(options, model.options, taken=ends)
 
         def encode(number: int, line: str, given: str) -> tuple[TokenIds, TokenIds]:
-            beside = _cut(writing.encode(given.strip()), longest, f"{what} {number}", warn)
+            beside = _cut(writing.encode(trim(given)), longest, f"{what} {number}", warn)
             taken = ends + len(beside) if is_prompt else 0  # a prompt and its continuation share the positions
             room = longest_source(options, model.options, taken) - added
-            tokens = _cut(reading.encode(line.strip()), room, f"line {number}", warn, keep_end=is_prompt)
+            tokens = _cut(reading.encode(trim(line)), room, f"line {number}", warn, keep_end=is_prompt)
             return self.source(tokens, to) if tokens else [], beside
 
         return (encode(number, *pair) for number, pair in enumerate(pairs, start=1))

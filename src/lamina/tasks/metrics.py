@@ -31,6 +31,18 @@ def f1(predicted: LabelArray, correct: LabelArray, positive: int = 1) -> float:
     return 200 * hits / (guessed + present) if guessed + present else 0.0
 
 
+def f1_macro(predicted: LabelArray, correct: LabelArray) -> float:
+    """The mean over all labels that occur, predicted or correct, of the F1 of each, in percent."""
+    present = np.union1d(predicted, correct)
+    return sum(f1(predicted, correct, label) for label in present) / len(present) if len(present) else 0.0
+
+
+def f1_micro(predicted: LabelArray, correct: LabelArray) -> float:
+    """F1 of the counts summed over all labels, in percent; with one label per example it equals the accuracy."""
+    hits = int((predicted == correct).sum())
+    return 200 * hits / (len(predicted) + len(correct)) if len(correct) else 0.0
+
+
 def rouge(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
     """ROUGE-1, ROUGE-2 and ROUGE-L: F1 with stemming, mean over examples, in percent."""
     from rouge_score.rouge_scorer import RougeScorer

@@ -42,6 +42,7 @@ class MultilingualTranslation(SequenceToSequence):
     name = "multilingual-translation"
     embedded = "embedded-multilingual"
     metric = "bleu"
+    directions_per_example = 2
     options: Options
 
     def signatures(self) -> dict[str, str]:
@@ -98,12 +99,12 @@ class MultilingualTranslation(SequenceToSequence):
         assert isinstance(model, EncoderDecoder)
         hypotheses, references = self.generate(model, split, max_tokens)
         scores: list[tuple[Direction, float]] = []
-        first = 0
-        for direction in self.directions(split):
-            own = slice(first, first + len(direction))
-            value = bleu(hypotheses[own], references[own], self.options.bleu).value
-            scores.append((direction, value))
-            first += len(direction)
+        owners = self.examples(split).part_of(self.fitting(model, split))
+        for number, direction in enumerate(self.directions(split)):
+            own = np.flatnonzero(owners == number)
+            if len(own):
+                translated, correct = ([texts[at] for at in own] for texts in (hypotheses, references))
+                scores.append((direction, bleu(translated, correct, self.options.bleu).value))
         means = {
             "EX": [value for direction, value in scores if direction.source == self.centre],
             "XE": [value for direction, value in scores if direction.target == self.centre],

@@ -82,7 +82,7 @@ class SequenceToSequence(GeneratingTask):
         return [*super().source(tokens, to), EOS]
 
     def generate(self, model: EncoderDecoder, split: str, max_tokens: int) -> tuple[list[str], list[str]]:
-        """The model's output for every source, and the references, in the order of the split."""
+        """The model's output for every source that fits it, and the references, in the order of the split."""
         tokenizer, count = self.store.tokenizer("target"), len(self.examples(split))
         sources: list[list[int]] = [[]] * count
         references = [""] * count
@@ -91,6 +91,8 @@ class SequenceToSequence(GeneratingTask):
             rows = zip(batch.examples, self.source_of(batch).sequences(), correct, strict=True)
             for example, source, reference in rows:
                 sources[example], references[example] = source.tolist(), reference
+        kept = self.fitting(model, split)
+        sources, references = [sources[at] for at in kept], [references[at] for at in kept]
         found = generate(model, sources, self.options.generation, bos=BOS, eos=EOS)
         return tokenizer.decode_batch(best.tokens for best, *_ in found), references
 

@@ -47,7 +47,8 @@ class DataOptions(OrderOptions):
     """The data, and how it is divided into batches."""
 
     store: Annotated[str | None, Affects.NOTHING] = None  # what it holds is compared by hash
-    """The folder of a store made by `lamina prepare`. Without one, the task's embedded data is prepared and used."""
+    """The folder of a store made by `lamina prepare`, relative to the working directory. Without one, the task's
+    embedded data is prepared and used."""
 
 
 class TrainOptions(Options):

@@ -23,6 +23,7 @@ def make_reader(
     columns: Mapping[str, int | str],
     labels: tuple[str, ...] = (),
     unit: Unit = "line",
+    collected: set[str] | None = None,
 ) -> Reader:
     """The reader of `format` over `sources`; nothing is opened yet."""
-    return READERS[format].open(Request(sources, split, columns, labels, unit))
+    return READERS[format].open(Request(sources, split, columns, labels, unit, collected))

@@ -11,9 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Self
 
+from lamina.errors import UserError, nearest
 from lamina.files.text_lines import read_lines
 
 EMPTY = "empty"
+EDGE_SPACE = "white space at the edges removed"
 
 Unit = Literal["line", "paragraph"]
 
@@ -47,6 +49,29 @@ class Notes:
 
 
 @dataclass(frozen=True)
+class LabelSet:
+    """The label set; a label's id is its position in it."""
+
+    names: tuple[str, ...]
+    collected: set[str] | None = None
+    """Where the label set is not known yet: the labels found so far, which all get the id 0."""
+
+    def identify(self, value: object, where: str) -> int:
+        """The id of a label."""
+        name = str(value)
+        if self.collected is not None:
+            self.collected.add(name)
+            return 0
+        if not self.names:
+            raise UserError(f"{where}: a label, but no label set; name it, for example labels = ['no', 'yes'].")
+        if name not in self.names:
+            guess = nearest(name, self.names)
+            hint = f" Did you mean {guess!r}?" if guess else ""
+            raise UserError(f"{where}: label {name!r} is not in the set {list(self.names)}.{hint}")
+        return self.names.index(name)
+
+
+@dataclass(frozen=True)
 class Request:
     """What the user asked to read for one split; a reader uses the part that concerns its format."""
 
@@ -58,6 +83,12 @@ class Request:
     labels: tuple[str, ...] = ()
     """The label set; a label's id is its position."""
     unit: Unit = "line"
+    collected: set[str] | None = None
+    """Given to find the label set: labels are added to it instead of being looked up."""
+
+    @property
+    def label_set(self) -> LabelSet:
+        return LabelSet(self.labels, self.collected)
 
 
 class Reader:
@@ -66,6 +97,8 @@ class Reader:
     format: ClassVar[str]
     reads_files: ClassVar[bool] = True
     """Whether `train`, `valid` and `test` name files; otherwise they name sets in a notation of the reader's."""
+    has_labels: ClassVar[bool] = False
+    """Whether the format itself has labels, without a column chosen for them."""
     keeps_empty: ClassVar[bool] = False
     """Whether an example without tokens is kept in the store rather than dropped."""
 
@@ -99,3 +132,20 @@ class Reader:
 def is_blank(text: str) -> bool:
     """Whether a text is empty or white space only."""
     return not text or text.isspace()
+
+
+def trim(text: str) -> str:
+    """A text without white space at its edges: the rule for all text, when data is prepared and when a model reads or
+    scores a line."""
+    return text.strip()
+
+
+def read_trimmed(reader: Reader, notes: Notes) -> Iterator[Example]:
+    """The examples of a reader with trimmed texts; each text that changes is counted as repaired."""
+    for example in reader.read(notes):
+        fields = {name: trim(value) if isinstance(value, str) else value for name, value in example.fields.items()}
+        changed = sum(fields[name] != value for name, value in example.fields.items())
+        if changed:
+            notes.repaired[EDGE_SPACE] += changed
+            example = example._replace(fields=fields)
+        yield example

@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from lamina.data.readers.base import EMPTY, Example, Notes, is_blank
+from lamina.data.readers.base import EMPTY, Example, LabelSet, Notes, is_blank
 from lamina.errors import UserError, nearest
 from lamina.files.text_lines import check_text
 
 LABEL = "label"
-
-
-@dataclass(frozen=True)
-class LabelSet:
-    """The label set; a label's id is its position in it."""
-
-    names: tuple[str, ...]
-
-    def identify(self, value: object, where: str) -> int:
-        """The id of a label."""
-        if not self.names:
-            raise UserError(f"{where}: a label, but no label set; name it, for example labels = ['no', 'yes'].")
-        name = str(value)
-        if name not in self.names:
-            guess = nearest(name, self.names)
-            hint = f" Did you mean {guess!r}?" if guess else ""
-            raise UserError(f"{where}: label {name!r} is not in the set {list(self.names)}.{hint}")
-        return self.names.index(name)
 
 
 def make_example(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lamina.data.readers.base import Example, Notes, Reader, Request
-from lamina.data.readers.columns import LABEL, LabelSet
+from lamina.data.readers.base import Example, LabelSet, Notes, Reader, Request
+from lamina.data.readers.columns import LABEL
 from lamina.data.readers.tsv import TsvFiles
 from lamina.errors import UserError
 from lamina.files.text_lines import read_lines
@@ -21,12 +21,13 @@ class GlueFiles(Reader):
     """Pairs `first`, `second` and, where the file has it, `label`; `labels` replaces the task's own set."""
 
     format = "glue"
+    has_labels = True
     files: tuple[str, ...]
     labels: LabelSet
 
     @classmethod
     def open(cls, request: Request) -> GlueFiles:
-        return cls(request.sources, LabelSet(request.labels))
+        return cls(request.sources, request.label_set)
 
     def check(self) -> None:
         for file in self.files:
@@ -47,7 +48,7 @@ class GlueFiles(Reader):
         if label is not None:
             columns[LABEL] = label
         own = _LABEL_SETS[label] if label is not None else ()
-        return TsvFiles((file,), columns, LabelSet(self.labels.names or own))
+        return TsvFiles((file,), columns, LabelSet(self.labels.names or own, self.labels.collected))
 
 
 def _pick(header: list[str], names: tuple[str, ...], file: str) -> str:

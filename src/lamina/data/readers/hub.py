@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from lamina.data.readers.base import Example, Notes, Reader, Request
-from lamina.data.readers.columns import LabelSet, keys_of, make_example
+from lamina.data.readers.base import Example, LabelSet, Notes, Reader, Request
+from lamina.data.readers.columns import keys_of, make_example
 from lamina.data.readers.jsonl import look_up
 from lamina.errors import UserError
 
@@ -44,7 +44,7 @@ class HubSets(Reader):
     @classmethod
     def open(cls, request: Request) -> HubSets:
         sets = tuple(_parse(name, _HUB_SPLITS[request.split]) for name in request.sources)
-        return cls(sets, keys_of(cls.format, request.columns), LabelSet(request.labels))
+        return cls(sets, keys_of(cls.format, request.columns), request.label_set)
 
     def check(self) -> None:
         _import_extra("datasets")

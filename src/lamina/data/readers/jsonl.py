@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lamina.data.readers.base import EMPTY, Example, Notes, Reader, Request, is_blank
-from lamina.data.readers.columns import LabelSet, keys_of, make_example, missing_column
+from lamina.data.readers.base import EMPTY, Example, LabelSet, Notes, Reader, Request, is_blank
+from lamina.data.readers.columns import keys_of, make_example, missing_column
 from lamina.errors import UserError
 from lamina.files.text_lines import read_lines
 
@@ -23,7 +23,7 @@ class JsonlFiles(Reader):
 
     @classmethod
     def open(cls, request: Request) -> JsonlFiles:
-        return cls(request.sources, keys_of(cls.format, request.columns), LabelSet(request.labels))
+        return cls(request.sources, keys_of(cls.format, request.columns), request.label_set)
 
     def read(self, notes: Notes) -> Iterator[Example]:
         for file in self.files:

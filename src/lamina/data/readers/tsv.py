@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lamina.data.readers.base import EMPTY, Example, Notes, Reader, Request, is_blank
-from lamina.data.readers.columns import LabelSet, make_example, missing_column
+from lamina.data.readers.base import EMPTY, Example, LabelSet, Notes, Reader, Request, is_blank
+from lamina.data.readers.columns import make_example, missing_column
 from lamina.errors import UserError
 from lamina.files.text_lines import read_lines
 
@@ -26,7 +26,7 @@ class TsvFiles(Reader):
 
     @classmethod
     def open(cls, request: Request) -> TsvFiles:
-        return cls(request.sources, request.columns or {"source": 1, "target": 2}, LabelSet(request.labels))
+        return cls(request.sources, request.columns or {"source": 1, "target": 2}, request.label_set)
 
     def check(self) -> None:
         kinds = {type(column) for column in self.columns.values()}

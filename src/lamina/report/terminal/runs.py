@@ -88,6 +88,11 @@ def show_evaluation(evaluation: Evaluation) -> None:
     """Print the metrics of each set, and the signatures that make them comparable."""
     console = open_console(markup=True)
     console.print(_scores_table(evaluation.scores))
+    for name, coverage in evaluation.coverage.items():
+        if coverage.left_out:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in coverage.left_out.items())
+            counts = f"{coverage.evaluated:,} of {coverage.total:,}"
+            console.print(f"{name}: evaluated on {counts} examples; left out: {reasons}", markup=False)
     for name, signature in evaluation.signatures.items():
         console.print(f"{name}: {signature}", style="dim", markup=False)
 

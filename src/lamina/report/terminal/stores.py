@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lamina.data.catalogue import SOURCES
-from lamina.data.prepare import summarise
+from lamina.data.prepare import list_notices, summarise
 from lamina.data.sources import describe
 from lamina.data.store import Store
 from lamina.terminal import open_console, say
@@ -53,6 +53,8 @@ def show_store(store: Store) -> None:
         table.add_row(name, f"{record['examples']:,}", tokens, left_out or "–", repaired or "–")
     console.print(table)
     sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(summary["vocabulary"].values()))
+    for notice in list_notices(store):
+        console.print(Text(f"Note: {notice}"), soft_wrap=True)
     console.print(f"\nVocabulary: {sizes}. Store: {store.folder}", highlight=False, soft_wrap=True)
 
 
