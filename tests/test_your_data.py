@@ -1,0 +1,76 @@
+"""Every TOML file of docs/your-data.md is prepared and trained on, from small files that the tests write."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from lamina.config import read_values
+from lamina.data.prepare import prepare
+from lamina.data.sources import chosen_options
+from lamina.runs.run import Run
+from lamina.training.config import RunConfig
+from lamina.training.config_template import write_template
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "your-data.md"
+CONFIGS = dict(re.findall(r"^```toml\n# (\w+)\.toml\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL))
+TASKS = {
+    "parallel": "translation",
+    "tsv": "classification",
+    "jsonl": "summarisation",
+    "plain": "language-modelling",
+    "glue": "classification",
+}
+WORDS = ("one", "two", "three", "four", "five", "six", "seven")
+
+
+def sentence(number: int) -> str:
+    return " ".join(WORDS[(number * step) % 7] for step in range(2, 6)) + f" {number}."
+
+
+def write_files(name: str) -> None:
+    """Small files in the working directory, with the names that the document has."""
+    lines = [sentence(number) for number in range(80)]
+    files: dict[str, list[str]] = {}
+    for split in ("train", "valid", "test"):
+        files |= {f"{split}.de": lines, f"{split}.en": [line.upper() for line in lines]}
+        rows = [{"article": {"body": f"{line} {line}"}, "headline": line} for line in lines]
+        files[f"{split}.jsonl"] = [json.dumps(row) for row in rows]
+    files["reviews.tsv"] = ["review\tid\tverdict"]
+    files["reviews.tsv"] += [f"{line}\t{at}\t{('negative', 'positive')[at % 2]}" for at, line in enumerate(lines)]
+    files["book.txt"] = files["second-book.txt"] = [text for line in lines for text in (line, line, "")]
+    if name == "glue":
+        labels = ("entailment", "not_entailment")
+        pairs = [f"{at}\t{line}\t{line}\t{labels[at % 2]}" for at, line in enumerate(lines)]
+        files |= dict.fromkeys(("train.tsv", "dev.tsv"), ["index\tsentence1\tsentence2\tlabel", *pairs])
+    for file, content in files.items():
+        Path(file).write_text("\n".join(content) + "\n")
+
+
+def test_the_document_has_a_file_for_each_format() -> None:
+    assert CONFIGS.keys() == TASKS.keys()
+    for name, text in CONFIGS.items():
+        assert f'format = "{name}"' in text
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_it_is_prepared_and_trained_on(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_files(name)
+    Path(f"{name}.toml").write_text(CONFIGS[name])
+    store = prepare(chosen_options(f"{name}.toml", [], {}))
+    assert store.folder.samefile("data/own")
+    assert {"train", "valid"} <= set(store.splits)
+    file = write_template(TASKS[name], "own.toml")
+    short = ["data.store=data/own", "train.steps=2", "train.validate_every=0", "model.model_dim=16"]
+    run = Run(RunConfig.read(read_values(file, short), where="test"), "runs/own")
+    assert run.train(quiet=True).step == 2
+    assert run.evaluate().scores["valid"]["nll"] > 0
+    if TASKS[name] == "classification":
+        text = sentence(3) if name == "tsv" else (sentence(3), sentence(4))
+        [found] = run.predict([text])
+        assert found is not None
+        assert found.label in store.labels
