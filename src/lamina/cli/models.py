@@ -18,20 +18,31 @@ if TYPE_CHECKING:
 @app.command(
     rich_help_panel=MODELS,
     epilog="Examples: lamina evaluate runs/b2t --split test --checkpoint average · lamina evaluate runs/b2t "
-    "length_penalty=1.2",
+    "length_penalty=1.2 · lamina evaluate runs/b2t --data new.de --data new.en",
 )
 def evaluate(
     run: Annotated[str, typer.Argument(help="A run folder.")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Options of generation, as key=value.")] = None,
     split: Annotated[str, typer.Option(help="The split to evaluate on.")] = "valid",
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Other data: a store with the same tokenizer, or files like those trained on; source and target "
+            "files in turn. Repeat the option for each file."
+        ),
+    ] = None,
     checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = BEST,
     beam: Annotated[int | None, typer.Option(min=1, help="Beam size; by default that of the config.")] = None,
     int8: Annotated[bool, typer.Option("--int8", help="Use int8 weights, on the CPU.")] = False,
 ) -> None:
-    """Measure a trained model with the metrics of its task."""
+    """Measure a trained model with the metrics of its task, on its own data or on other data."""
+    from lamina.files.progress import progress_bar
     from lamina.report.terminal.runs import show_evaluation
 
-    show_evaluation(_load(run, checkpoint, overrides, beam, int8).evaluate(split))
+    loaded = _load(run, checkpoint, overrides, beam, int8)
+    with progress_bar() as progress:
+        evaluation = loaded.evaluate(split, data=data or (), progress=progress)
+    show_evaluation(evaluation)
 
 
 @app.command(
