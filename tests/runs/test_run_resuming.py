@@ -17,7 +17,7 @@ from lamina.runs.run import Run, read_config
 from lamina.tasks.base import SampleOutput
 from lamina.training.checkpoint import storage as checkpoint
 from lamina.training.config import RunConfig
-from support.small_runs import assert_same, before_update, building, config_for, interrupted, lines, weights
+from support.small_runs import assert_same, before_update, building, config_for, interrupted, lines, store_for, weights
 
 
 def test_a_run_that_has_ended_is_left_as_it_is(stores: Path, tmp_path: Path) -> None:
@@ -156,6 +156,7 @@ def test_a_run_that_stored_the_name_of_its_preset_goes_on(
     named: RunConfig = base.model_copy(update={"model": ModelChoices(preset="tiny")})
     interrupted(named, tmp_path / "run", after=2)
     (tmp_path / "run" / "config.toml").write_text(to_toml(named))
+    RunFolder(tmp_path / "run").copy_data(store_for("translation", stores))
     assert Run(named, tmp_path / "run").train(quiet=True).step == 4
     assert read_config(tmp_path / "run").model.preset is None
 

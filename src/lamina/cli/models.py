@@ -116,6 +116,8 @@ def _load(path: str, checkpoint: str, overrides: list[str] | None, beam: int | N
     from lamina.config import read_overrides
 
     generation = read_overrides(overrides or [], example="length_penalty=1.2")
+    if beam is not None and generation.get("method", "beam") != "beam":
+        raise UserError(f"--beam is for beam search, but method={generation['method']}; leave one of them out")
     generation |= {} if beam is None else {"method": "beam", "beam": beam}
     run = load(path, checkpoint, generation=generation)
     return run.quantise() if int8 else run

@@ -26,21 +26,24 @@ def train(
     force: Annotated[bool, typer.Option("--force", help="Go on though config or data have changed.")] = False,
 ) -> None:
     """Train a model, or go on with a run that was interrupted."""
-    from lamina.config import read_values
-    from lamina.run_folder.folder import RunFolder
-    from lamina.training.bf16 import prepare_environment
+    from lamina.training.signals import remember_early
 
-    source = RunFolder(config).config if Path(config).is_dir() else config
-    prepare_environment(read_values(source, overrides or []))  # before torch is imported
+    with remember_early():  # before torch is imported, which takes seconds
+        from lamina.config import read_values
+        from lamina.run_folder.folder import RunFolder
+        from lamina.training.bf16 import prepare_environment
 
-    from lamina.api import train as train_model
-    from lamina.report.terminal.runs import show_run
-    from lamina.training.distributed.world import started_rank
+        source = RunFolder(config).config if Path(config).is_dir() else config
+        prepare_environment(read_values(source, overrides or []))  # before torch is imported
 
-    run = train_model(config, overrides or [], folder=folder, force=force)
-    if started_rank() == 0:
-        show_run(run.summary())
-    sys.exit(run.ended.exit_code if run.ended else 1)
+        from lamina.api import train as train_model
+        from lamina.report.terminal.runs import show_run
+        from lamina.training.distributed.world import started_rank
+
+        run = train_model(config, overrides or [], folder=folder, force=force)
+        if started_rank() == 0:
+            show_run(run.summary())
+        sys.exit(run.ended.exit_code if run.ended else 1)
 
 
 @app.command(rich_help_panel=TRAINING, epilog="Example: lamina plan own.toml --gpus 8 --teraflops 312")

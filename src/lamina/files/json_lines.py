@@ -6,7 +6,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,13 @@ class JsonLines:
                 f"{self.path}: cannot be written ({error.strerror}); make room and resume the run."
             ) from error
 
-    def rewind(self, step: int) -> None:
-        """Remove the lines of later steps, and an incomplete last line; the file is replaced atomically."""
+    def rewind(self, step: int, keep: Callable[[Mapping[str, Any]], bool] = lambda line: True) -> None:
+        """Remove the lines of later steps, those that `keep` refuses, and an incomplete last line.
+
+        The file is replaced atomically.
+        """
         self.close()
-        kept = [_encode(line) for line in self.read() if line["step"] <= step]
+        kept = [_encode(line) for line in self.read() if line["step"] <= step and keep(line)]
         if self.path.exists():
             write_file(self.path, b"".join(kept))
 
@@ -67,7 +70,7 @@ class JsonLines:
 
     def _open(self) -> int:
         if self._descriptor is None:
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
             whole = self.path.read_bytes().rfind(b"\n") + 1
             os.ftruncate(self._descriptor, whole)
         return self._descriptor

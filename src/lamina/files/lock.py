@@ -49,6 +49,8 @@ class Lock:
 
     def acquire(self) -> None:
         """Acquire the lock; if another process holds it, a `UserError` names that process."""
+        if self.path.is_symlink():  # its target would be truncated
+            raise UserError(f"{self.path}: a link, where a lock is written; remove the link")
         try:
             self._lock.acquire(blocking=False)
         except Timeout:

@@ -24,6 +24,8 @@ MODEL, OPTIMISER, RANDOM = "model.safetensors", "optimiser.safetensors", "random
 OPTIMISER_FACTS, COUNTERS = "optimiser.json", "counters.json"
 FILES = (MODEL, OPTIMISER, OPTIMISER_FACTS, RANDOM, COUNTERS)
 MANIFEST = "manifest.json"
+ORIGIN = "origin"
+"""The key of `counters.json` that holds the identity of the run and its config."""
 
 LATEST, BEST = "latest", "best"
 AVERAGE = "average"

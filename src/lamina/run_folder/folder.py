@@ -25,9 +25,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
+from uuid import uuid4
 
 from pydantic import ValidationError
 
@@ -37,6 +39,7 @@ from lamina.files.json_lines import JsonLines
 from lamina.files.lock import Lock
 from lamina.options import Options
 from lamina.run_folder.checkpoints import AVERAGE, BEST, LATEST, list_checkpoints, name_step
+from lamina.run_folder.metrics import FINAL, values_of
 from lamina.run_folder.samples import SamplesFile
 from lamina.version import __version__
 
@@ -72,6 +75,10 @@ class Status(Options):
     """When this status was written."""
     version: str = ""
     """The version of Lamina that wrote it."""
+    run: str = ""
+    """The identity of the run, which its checkpoints have too; empty if an earlier version started it."""
+    signal: str = ""
+    """The signal that stopped it, such as `SIGTERM`; empty if none did."""
 
     @property
     def has_ended(self) -> bool:
@@ -82,7 +89,7 @@ class Status(Options):
     def exit_code(self) -> int:
         """The exit code of the process that trained the run."""
         if self.state == "stopped":
-            return INTERRUPTED if self.reason == "SIGINT" else REQUEUE
+            return INTERRUPTED if self.signal == "SIGINT" else REQUEUE
         return DIVERGED if self.state == "failed" else 0
 
 
@@ -125,6 +132,7 @@ class RunFolder:
             if not self.average.exists():
                 raise UserError(f"{self.path}: no average yet; make it with lamina average {self.path}")
             return self.average
+        self.refuse_links()
         chosen = self.checkpoints / which
         if which == BEST and not chosen.exists():
             chosen = self.latest
@@ -157,6 +165,7 @@ class RunFolder:
 
     def claim(self) -> Self:
         """Create the folder if it does not exist, and lock it against other writers until `release` or the end."""
+        self.refuse_links()
         try:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
             self.diagnosis.mkdir(exist_ok=True)
@@ -166,6 +175,27 @@ class RunFolder:
         except OSError as error:
             raise UserError(f"{self.path}: no run folder can be made there ({error.strerror}).") from error
         return self
+
+    def refuse_links(self) -> None:
+        """Refuse a folder in which a link leads out of it: whatever is written there would be written elsewhere."""
+        inside = self.path.resolve()
+        for folder in (self.path, self.checkpoints, self.diagnosis):
+            for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+                if path.is_symlink() and not path.resolve().is_relative_to(inside):
+                    raise UserError(
+                        f"{path}: a link out of the run folder, which Lamina does not follow; replace it by what it "
+                        "points to, or move the whole run folder and link that"
+                    )
+
+    def remove_unused(self) -> None:
+        """Remove what `claim` made, if no run was started in the folder; files of others stay, and so does the folder
+        then."""
+        if self.config.exists() or self.status_file.exists():
+            return
+        with suppress(OSError):
+            self._lock.path.unlink(missing_ok=True)
+            for folder in (self.checkpoints, self.diagnosis, self.path):
+                folder.rmdir()
 
     def release(self) -> None:
         self.metrics.close()
@@ -205,11 +235,20 @@ class RunFolder:
                 "from the store that the run was trained on."
             ) from None
 
-    def set_status(self, state: RunState, step: int, reason: str = "") -> Status:
+    def set_status(self, state: RunState, step: int, reason: str = "", signal: str = "") -> Status:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         before = self.status()
-        started = before.started if before else now
-        status = Status(state=state, step=step, reason=reason, started=started, updated=now, version=__version__)
+        started, run = (before.started, before.run) if before else (now, uuid4().hex)
+        status = Status(
+            state=state,
+            step=step,
+            reason=reason,
+            started=started,
+            updated=now,
+            version=__version__,
+            run=run,
+            signal=signal,
+        )
         self._write(self.status_file, status.model_dump_json(indent=1) + "\n")
         return status
 
@@ -248,7 +287,7 @@ class RunFolder:
 
     def rewind(self, step: int) -> None:
         """Remove the metrics and samples of later steps: training resumes from this one."""
-        self.metrics.rewind(step)
+        self.metrics.rewind(step, lambda line: not values_of(FINAL, line))  # measured again at the end
         self.samples.rewind(step)
 
     def _write(self, path: Path, text: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lamina.config import to_toml
@@ -12,7 +12,7 @@ from lamina.options import Affects, Options, options_of, result_values, section_
 from lamina.run_folder.folder import RunFolder
 from lamina.training.config import RunConfig
 
-Differences = Iterator[tuple[str, Any, Any]]
+Difference = tuple[str, Any, Any]
 """A key, its former value and its present one."""
 
 
@@ -34,10 +34,16 @@ def record_start(folder: RunFolder, config: RunConfig, store: Store) -> None:
 def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, store: Store) -> None:
     """Refuse to resume a run whose config, as far as it affects results, or whose data has changed."""
     before, after = (result_values(each.resolved(store), Affects.RESULTS) for each in (former, config))
-    if listing := _listing(differences(before, after, RunConfig)):
+    if listing := list_differences(differences(before, after, RunConfig)):
         raise UserError(
             f"{folder.path}: this run was started with another config:{listing}\n"
             "Use another folder, undo the change, or go on all the same with --force"
+        )
+    if former.schedule.depends_on_length and former.train.steps != config.train.steps:
+        raise UserError(
+            f"{folder.path}: the schedule {config.schedule.name!r} depends on train.steps, which was "
+            f"{former.train.steps:,} and is {config.train.steps:,}: the steps before would have had other learning "
+            "rates.\nUse another folder, undo the change, or go on all the same with --force"
         )
     own = folder.data_copy(lambda: store.folder).manifest
     if difference := _data_difference(own, store):
@@ -57,7 +63,7 @@ def _data_difference(own: Manifest, store: Store) -> str:
     """How the content of a store differs from what the run's own manifest describes; empty if it does not."""
     if own.content_hash == store.manifest.content_hash:
         return ""
-    listing = _listing(differences(_describe(own), _describe(store.manifest)))
+    listing = list_differences(differences(_describe(own), _describe(store.manifest)))
     return (
         f"the data is not what this run was started with: {store.folder} was prepared anew, from other sources or "
         f"settings:{listing}"
@@ -75,7 +81,7 @@ def _describe(manifest: Manifest) -> dict[str, Any]:
 
 def differences(
     before: Mapping[str, Any], after: Mapping[str, Any], kind: type[Options] | None = None, prefix: str = ""
-) -> Differences:
+) -> Iterator[Difference]:
     """The keys of two nested tables whose values differ; None stands for a missing one.
 
     kind: the options that the values are of. Where a task or a residual scheme is another one, its options are not
@@ -92,5 +98,5 @@ def differences(
             yield f"{prefix}{key}", old, new
 
 
-def _listing(differences: Differences) -> str:
+def list_differences(differences: Iterable[Difference]) -> str:
     return "".join(f"\n  {key}: was {old!r}, is {new!r}" for key, old, new in differences)

@@ -35,6 +35,7 @@ from lamina.run_folder.folder import RunFolder, Status
 from lamina.runs.changes import former_config, record_start, refuse_changes, refuse_other_data
 from lamina.runs.diagnose import Extent, diagnose_run
 from lamina.runs.other_data import SPLIT, open_other_data
+from lamina.runs.origin import Origin, check_origins
 from lamina.runs.plan import Plan, make_plan
 from lamina.runs.summary import Evaluation, RunSummary, summarise
 from lamina.tasks import TASKS, build_task
@@ -43,6 +44,7 @@ from lamina.tasks.classification import Classification, Prediction
 from lamina.tasks.generating import GeneratingTask, Output, Warn
 from lamina.training.callbacks.base import Callback
 from lamina.training.callbacks.display import Display
+from lamina.training.callbacks.trackers import require_trackers
 from lamina.training.checkpoint import storage as checkpoints
 from lamina.training.checkpoint.average import average
 from lamina.training.checkpoint.snapshot import load_weights
@@ -87,6 +89,7 @@ class Run:
         """
         if self.config.train.threads:
             torch.set_num_threads(self.config.train.threads)
+        require_trackers(self.config.train.track)
         with join_world(self.config.train.device) as world:
             display = Display(quiet=quiet or not world.is_first)
             world.on_first(self._claim)
@@ -96,6 +99,8 @@ class Run:
                     return self.ended
             finally:
                 self.folder.release()
+                if world.is_first:
+                    self.folder.remove_unused()
 
     def train_as_one_of(
         self,
@@ -117,10 +122,26 @@ class Run:
         def record() -> None:
             record_start(self.folder, self.config, store)
             self.folder.set_status("running", training.step)
+            training.origin = Origin.of(self.folder).model_dump(mode="json")
 
         world.on_first(record)  # only now: a config that cannot be built must not be kept
-        state, reason = training.run()
-        return world.on_first(lambda: self.folder.set_status(state, training.step, reason))
+        for note in self.config.schedule.notes(self.config.train.steps):
+            display.note(note)
+        try:
+            state, reason = training.run()
+        except BaseException as error:
+            if world.is_first:
+                self._record_error(error, training.step, display)
+            raise
+        return world.on_first(lambda: self.folder.set_status(state, training.step, reason, training.stopped_by))
+
+    def _record_error(self, error: BaseException, step: int, display: Display) -> None:
+        """Set the status of a run that an error has ended; a second error must not hide the first one."""
+        what = "Ctrl-C" if isinstance(error, KeyboardInterrupt) else f"{error}" or type(error).__name__
+        try:
+            self.folder.set_status("stopped", step, what)
+        except (UserError, OSError) as second:
+            display.note(f"after another error: {second}")
 
     def _claim(self) -> None:
         self.folder.claim()
@@ -130,6 +151,7 @@ class Run:
         before, former = self.folder.status(), former_config(self.folder)
         store = self.open_store()  # in one process before the others: it may have to be prepared
         if former and not force:
+            check_origins(self.folder, former)
             refuse_changes(self.folder, former, self.config, store)
         more_steps = former is not None and self.config.train.steps > former.train.steps
         return before if before and before.has_ended and not (more_steps or force) else None
@@ -144,6 +166,7 @@ class Run:
         checkpoint: `best`, `latest`, `average` or `step-…`.
         generation: options of `GenerateOptions` that replace those of the config, in evaluations too.
         """
+        check_origins(self.folder, self.config)
         options = self.config.task_options
         if generation:
             own = options.model_dump()

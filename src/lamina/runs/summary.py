@@ -8,6 +8,7 @@ from typing import Any
 
 from lamina.run_folder.folder import RunFolder, Status
 from lamina.tasks.base import Coverage, Task
+from lamina.run_folder.metrics import FINAL, VALID, values_of
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,10 @@ class Evaluation:
 def summarise(folder: RunFolder, status: Status, task: type[Task]) -> RunSummary:
     """The summary of a run in whatever state it is."""
     metrics = list(folder.metrics.read())
-    validated = [(line["valid_nll"], line["step"]) for line in metrics if line.get("valid_nll") is not None]
+    key = VALID + "nll"
+    validated = [(line[key], line["step"]) for line in metrics if line.get(key) is not None]
     best_nll, best_step = min(validated, default=(None, None))
-    final = {
-        key.removeprefix("final_"): value for line in metrics for key, value in line.items() if key.startswith("final_")
-    }
+    final = {name: value for line in metrics for name, value in values_of(FINAL, line).items()}
     best_metric = _best_metric(task, metrics)
     return RunSummary(
         folder.path.name, status.state, status.reason, status.step, best_step, best_nll, final, best_metric
@@ -52,7 +52,7 @@ def summarise(folder: RunFolder, status: Status, task: type[Task]) -> RunSummary
 
 
 def _best_metric(task: type[Task], metrics: Sequence[Mapping[str, Any]]) -> tuple[str, float, int] | None:
-    key = f"valid_{task.metric}"
+    key = VALID + task.metric
     measured = [(line[key], -line["step"]) for line in metrics if key in line and task.metric != "nll"]
     if not measured:
         return None

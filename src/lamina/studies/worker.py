@@ -18,6 +18,7 @@ from lamina.errors import UserError
 from lamina.run_folder.folder import RunFolder
 from lamina.terminal import say
 from lamina.training.bf16 import prepare_environment
+from lamina.training.signals import remember_early
 
 
 def main() -> None:
@@ -27,7 +28,8 @@ def main() -> None:
     arguments = parser.parse_args()
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     try:
-        code = _train(arguments.run, arguments.threads)
+        with remember_early():
+            code = _train(arguments.run, arguments.threads)
     except UserError as error:
         say(f"lamina: {error}", error=True)
         code = 2

@@ -158,6 +158,11 @@ class Task:
     def complete_model(cls, choices: ModelChoices, vocabulary: Vocabulary) -> dict[str, Any]:
         """The values of `ModelOptions`: the user's choices, completed by those that the task and its data determine."""
         shared = "all" if vocabulary.joint else "decoder"
+        if choices.shared_embeddings == "all" and not vocabulary.joint:
+            raise UserError(
+                "model.shared_embeddings is 'all', but source and target have vocabularies of their own; use 'decoder' "
+                "or 'none', or prepare the data with tokenizer.joint=true"
+            )
         return dict(choices) | {
             "kind": cls.model_kind,
             "head": cls.head,

@@ -9,19 +9,22 @@ from __future__ import annotations
 import hashlib
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from lamina.data.batches import ReadAhead
+from lamina.data.batches import OrderOptions, ReadAhead
 from lamina.data.store import Store
+from lamina.errors import UserError
 from lamina.model.transformer import Transformer
+from lamina.run_folder.checkpoints import ORIGIN
 from lamina.run_folder.folder import RunFolder, RunState
+from lamina.run_folder.metrics import FINAL, VALID, prefixed
 from lamina.tasks import build_task
-from lamina.tasks.base import Inputs
+from lamina.tasks.base import MAX_TOKENS, Inputs
 from lamina.training.callbacks import built_in_callbacks
 from lamina.training.callbacks.base import Callback
 from lamina.training.callbacks.display import Display
@@ -73,6 +76,7 @@ class Training:
         torch.manual_seed(config.seed)
         self.precision = Precision(options.precision, world.device)
         self.task = build_task(config.task, store, config.task_options)
+        self._check_splits(store)
         self.batches = TrainingBatches(self.task, config, world)
         self.model = Transformer.build(self.task.model_options(config.model)).to(world.device)
         if options.parallel == "fsdp" and world.size > 1:
@@ -90,6 +94,10 @@ class Training:
         self.loss_monitor = LossMonitor(options.steps)
         self.callbacks = [display, *built_in_callbacks(config), *callbacks]
         self.step = self.epoch = self.index = 0
+        self.stopped_by = ""
+        """The signal that stopped the run."""
+        self.origin: Mapping[str, Any] | None = None
+        """The identity and config of the run, which are written with every checkpoint."""
         if saved is not None:
             self._restore(world.on_all(lambda: checkpoint.read(saved, self.model)))
         world.on_first(lambda: folder.rewind(self.step))
@@ -98,12 +106,12 @@ class Training:
         """Train to the end; the state in which the run ended, and the reason if there is one."""
         with ExitStack() as ending:
             for callback in self.callbacks:
-                ending.callback(callback.on_end, self)
+                ending.push(self._end_of(callback))
                 callback.on_start(self)
             shares = ending.enter_context(ReadAhead(self.batches.shares(self.epoch, self.index), depth=4))
             try:
-                stopped_by = self._stop_signal()  # one may have come while the run was built
-                while not (stopped_by or self.has_ended()):
+                self.stopped_by = self._stop_signal()  # one may have come while the run was built
+                while not (self.stopped_by or self.has_ended()):
                     began = time.perf_counter()
                     self.epoch, self.index, micro_batches = next(shares)
                     update = self.update(micro_batches)
@@ -111,12 +119,26 @@ class Training:
                     self.index += 1
                     self._report(update, time.perf_counter() - began)
                     improved = self._validate_if_due()
-                    stopped_by = self._stop_signal()
-                    if improved or stopped_by or self.has_ended() or is_due(self.step, self.config.train.save_every):
+                    self.stopped_by = self._stop_signal()
+                    due = is_due(self.step, self.config.train.save_every)
+                    if improved or self.stopped_by or self.has_ended() or due:
                         self.save()
-                return self._finish() if self.has_ended() else ("stopped", stopped_by)
+                return self._finish() if self.has_ended() else ("stopped", self.stopped_by)
             except Diverged as divergence:
                 return "failed", str(divergence)
+
+    def _end_of(self, callback: Callback) -> Callable[[Any, BaseException | None, Any], None]:
+        """End a callback; an error in that is only noted where another one is on its way, which it would hide."""
+
+        def end(kind: Any, first: BaseException | None, trace: Any) -> None:
+            try:
+                callback.on_end(self)
+            except (UserError, OSError) as error:
+                if first is None:
+                    raise
+                self.display.note(f"after another error: {error}")
+
+        return end
 
     def update(self, micro_batches: Sequence[Inputs]) -> Update:
         """One step of the optimiser on the gradient of the loss, averaged over the labels of the global batch."""
@@ -176,23 +198,49 @@ class Training:
             "scaler": self.precision.state(),
             **self.validation.state(),
         }
+        if self.origin is not None:
+            counters[ORIGIN] = self.origin
         snapshot = Snapshot.take(self.model, self.optimiser, counters)
         keep, best_step = self.config.train.keep_checkpoints, self.validation.best.step
         checkpoint.save(self.folder.checkpoints, snapshot, best_step=best_step, keep=keep, world=self.world)
         self.world.on_first(lambda: self.folder.set_status("running", self.step))
 
+    def _check_splits(self, store: Store) -> None:
+        """Refuse, before the first step, data that a later one would need and that is missing."""
+        for split in ("train", "valid"):
+            if not any(len(store[name]) for name in store.sets(split)):
+                raise UserError(
+                    f"{store.folder}: no examples in the split {split!r}, which training needs; prepare the data with "
+                    f"files for it, or with hold_out.valid=20, which takes one example in 20"
+                )
+        self.task.plan("valid", OrderOptions(max_tokens=MAX_TOKENS, shuffle=False, oversize="alone"))
+
     def _restore(self, snapshot: Snapshot) -> None:
+        try:
+            self._restore_counters(snapshot.counters)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise UserError(
+                f"{self.folder.checkpoints}: the counters of the checkpoint cannot be understood ({error}); move it "
+                "away to resume from the one before"
+            ) from error
         snapshot.restore(self.model, self.optimiser)
-        counters = snapshot.counters
-        self.step, self.epoch, self.index = counters["step"], counters["epoch"], counters["index"]
-        self.loss_monitor = LossMonitor(self.config.train.steps, counters["health"])
-        self.precision.restore(counters["scaler"])
-        self.validation.restore(counters)
         best_step = self.validation.best.step
         self.world.on_first(
             lambda: checkpoint.point(self.folder.checkpoints, latest_step=self.step, best_step=best_step)
         )
         self.display.note(f"going on from step {self.step:,}")
+
+    def _restore_counters(self, counters: Mapping[str, Any]) -> None:
+        for name in ("step", "epoch", "index"):
+            value, most = counters[name], counters["step"]
+            if type(value) is not int or not 0 <= value <= most < 2**63:
+                raise ValueError(f"{name} is {value!r}")
+        self.step, self.epoch, self.index = counters["step"], counters["epoch"], counters["index"]
+        self.loss_monitor = LossMonitor(self.config.train.steps, counters["health"])
+        self.precision.restore(counters["scaler"])
+        self.validation.restore(counters)
+        if self.index > len(self.batches.plan.epoch(self.epoch)):
+            raise ValueError(f"index is {self.index}")
 
     def _report(self, update: Update, seconds: float) -> None:
         values = {
@@ -217,7 +265,7 @@ class Training:
 
     def _validated(self, values: Mapping[str, float]) -> bool:
         self.validation.last = self.step, values["nll"]
-        self.log({f"valid_{name}": value for name, value in values.items()})
+        self.log(prefixed(VALID, values))
         for callback in self.callbacks:
             callback.on_validation(self, values)
         best = self.validation.best
@@ -235,7 +283,7 @@ class Training:
         nll, unigram = self.validation.last[1], self.task.unigram_nll("valid")
         if nll >= unigram:
             return "failed", f"validation loss {nll:.3f} is not below a unigram model's {unigram:.3f}"
-        self.log({f"final_{name}": value for name, value in self.validation.scores(self.step).items()})
+        self.log(prefixed(FINAL, self.validation.scores(self.step)))
         if self.step >= self.config.train.steps:
             return "finished", ""
         patience, metric = self.config.train.patience, self.validation.best.metric

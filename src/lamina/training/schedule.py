@@ -68,9 +68,14 @@ class ScheduleOptions(Options):
             filled["constant_epochs"] = self.constant
         return self.model_copy(update=filled)
 
+    @property
+    def depends_on_length(self) -> bool:
+        """Whether the learning rate of a step depends on how many steps there are in all."""
+        return self.name == "linear"
+
     def check_length(self, total_steps: int) -> None:
         """Refuse a `linear` schedule whose warm-up does not end before the last step."""
-        if self.name == "linear":
+        if self.depends_on_length:
             _ends_before(self.warmup, total_steps - 1, "the last step")
 
     def notes(self, total_steps: int) -> Iterator[str]:

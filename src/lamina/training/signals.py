@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Self
 
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
+
+_early: list[int] = []
+"""The signals that came before a run was there to obey them."""
+
+
+@contextmanager
+def remember_early() -> Iterator[None]:
+    """Remember signals until a run obeys them: importing torch takes seconds, and no signal may be lost meanwhile.
+
+    Ctrl-C still ends the process: nothing is lost by that.
+    """
+    early = [each for each in SIGNALS if each != signal.SIGINT and signal.getsignal(each) == signal.SIG_DFL]
+    for each in early:
+        signal.signal(each, _remember_early)
+    try:
+        yield
+    finally:
+        _early.clear()
+        for each in early:
+            signal.signal(each, signal.SIG_DFL)
+
+
+def _remember_early(number: int, frame: FrameType | None) -> None:
+    _early.append(number)
 
 
 class Interrupts:
@@ -20,7 +44,11 @@ class Interrupts:
         self._former: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        self._former = {each: signal.signal(each, self._remember) for each in SIGNALS}
+        heard = [each for each in SIGNALS if signal.getsignal(each) != signal.SIG_IGN]  # nohup ignores SIGHUP
+        self._former = {each: signal.signal(each, self._remember) for each in heard}
+        if _early and not self.number:
+            self.number = _early[0]
+        _early.clear()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -90,13 +90,13 @@ def test_observations_survive_their_file_whatever_was_measured(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"version": 1, "looks": []}', r"observations in format 1, but .* reads format 2; delete it to train on"),
-        ('{"looks": 1}', "not a file of observations; delete it"),
-        ("[", "not a file of observations; delete it"),
-        ('{"version": 2, "observations": [{"step": "?"}]}', "damaged; delete it"),
+        ('{"version": 1, "looks": []}', r"observations in format 1, but .* reads format 2; the steps watched before"),
+        ('{"looks": 1}', "not a file of observations; the steps watched before are left out"),
+        ("[", "not a file of observations; the steps watched before are left out"),
+        ('{"version": 2, "observations": [{"step": "?"}]}', "damaged; the steps watched before are left out"),
     ],
 )
-def test_other_files_are_refused_with_the_way_out(content: str, message: str, tmp_path: Path) -> None:
+def test_other_files_are_refused_with_the_consequence(content: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "observations.json"
     file.write_text(content)
     with pytest.raises(UserError, match=message) as found:

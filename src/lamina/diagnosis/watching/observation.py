@@ -136,10 +136,10 @@ def read_observations(file: Path, until: int) -> list[Observation]:
 
 def _explain(raw: bytes) -> str:
     """Why a file could not be read as observations."""
-    way_out = "delete it to train on without the steps watched before"
+    way_out = "the steps watched before are left out"
     try:
         version = json.loads(raw)["version"]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return f"not a file of observations; {way_out}"
     if version != VERSION:
         return f"observations in format {version}, but this version of Lamina reads format {VERSION}; {way_out}"

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lamina.diagnosis.options import DiagnoseOptions
-from lamina.diagnosis.watching.observation import read_observations, write_observations
+from lamina.diagnosis.watching.observation import Observation, read_observations, write_observations
 from lamina.diagnosis.watching.watch import Watch
+from lamina.errors import UserError
 from lamina.training.callbacks.base import Callback
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class WatchModel(Callback):
             training.optimiser,
             every=self.options.every,
             step=training.step,
-            history=read_observations(training.folder.observations, until=training.step),
+            history=_read_history(training),
             options=self.options,
             on_warning=lambda trouble: training.display.note(str(trouble)),
         ).__enter__()
@@ -47,3 +48,12 @@ class WatchModel(Callback):
         self._watch.close()
         if self._watch.history and training.world.is_first:
             self._watch.diagnosis(training.folder.path.name).write(training.folder.training_diagnosis)
+
+
+def _read_history(training: Training) -> list[Observation]:
+    """The observations before a resume; a damaged file must not prevent the resume, so it is left out with a note."""
+    try:
+        return read_observations(training.folder.observations, until=training.step)
+    except (UserError, OSError) as error:
+        training.display.note(str(error))
+        return []
