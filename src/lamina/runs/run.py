@@ -34,8 +34,8 @@ from lamina.run_folder.checkpoints import BEST
 from lamina.run_folder.folder import RunFolder, Status
 from lamina.runs.changes import former_config, record_start, refuse_changes, refuse_other_data
 from lamina.runs.diagnose import Extent, diagnose_run
-from lamina.runs.other_data import SPLIT, open_other_data
 from lamina.runs.origin import Origin, check_origins
+from lamina.runs.other_data import SPLIT, open_other_data
 from lamina.runs.plan import Plan, make_plan
 from lamina.runs.summary import Evaluation, RunSummary, summarise
 from lamina.tasks import TASKS, build_task

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lamina.run_folder.folder import RunFolder, Status
-from lamina.tasks.base import Coverage, Task
 from lamina.run_folder.metrics import FINAL, VALID, values_of
+from lamina.tasks.base import Coverage, Task
 
 
 @dataclass(frozen=True)
