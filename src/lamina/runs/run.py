@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import torch
@@ -34,8 +33,8 @@ from lamina.run_folder.checkpoints import BEST
 from lamina.run_folder.folder import RunFolder, Status
 from lamina.runs.changes import former_config, record_start, refuse_changes, refuse_other_data
 from lamina.runs.diagnose import Extent, diagnose_run
+from lamina.runs.evaluation import evaluate_other_data, evaluate_split
 from lamina.runs.origin import Origin, check_origins
-from lamina.runs.other_data import SPLIT, open_other_data
 from lamina.runs.plan import Plan, make_plan
 from lamina.runs.summary import Evaluation, RunSummary, summarise
 from lamina.tasks import TASKS, build_task
@@ -194,16 +193,12 @@ class Run:
         """The task's metrics on each set of a split.
 
         data: a store other than the run's own, or files, all of which are evaluated whatever `split` says; see
-            `lamina.runs.other_data`.
+            `lamina.runs.evaluation`.
         """
         task, model = self._task_and_model()
         if data:
-            given = [data] if isinstance(data, str) else list(data)
-            with TemporaryDirectory(prefix="lamina-") as folder:
-                store = open_other_data(task.store, given, Path(folder, "store"), progress)
-                other = build_task(task.name, store, task.options)
-                return _evaluate(other, model, split if Path(given[0]).is_dir() else SPLIT, progress)
-        return _evaluate(task, model, split, progress)
+            return evaluate_other_data(task, model, split, [data] if isinstance(data, str) else data, progress)
+        return evaluate_split(task, model, split, progress)
 
     def generate(
         self, texts: Iterable[str], *, to: str | None = None, prefixes: str | Iterable[str] = "", **options: Any
@@ -357,14 +352,3 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
 def _refuse_single_text(texts: Iterable[Any]) -> None:
     if isinstance(texts, str):
         raise UserError(f"give a list of texts, such as [{texts[:40]!r}]: a single text would be read letter by letter")
-
-
-def _evaluate(task: Task, model: Transformer, split: str, progress: Progress) -> Evaluation:
-    sets = task.evaluated_sets(split)
-    if not sets:
-        raise UserError(f"{task.store.folder}: no split {split!r}; there are {', '.join(task.store.splits)}")
-    scores = {}
-    for name in sets:
-        progress(f"evaluating on {name}", 0, None)
-        scores[name] = task.evaluate(model, name)
-    return Evaluation(scores, task.signatures(), {name: task.coverage(model, name) for name in sets})

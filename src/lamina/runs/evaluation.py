@@ -1,9 +1,10 @@
-"""Data other than its own that a run is evaluated on: a store with the same tokenizer, or files of text."""
+"""Evaluation of a run's model: on its own data, on a store with the same tokenizer, or on files of text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from lamina.data.prepare import prepare
@@ -12,9 +13,35 @@ from lamina.data.readers import READERS
 from lamina.data.store import Store
 from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
+from lamina.model.transformer import Transformer
+from lamina.runs.summary import Evaluation
+from lamina.tasks import build_task
+from lamina.tasks.base import Task
 
 SPLIT = "test"
 """The split that files become."""
+
+
+def evaluate_split(task: Task, model: Transformer, split: str, progress: Progress = no_progress) -> Evaluation:
+    """The task's metrics on each set of a split."""
+    sets = task.evaluated_sets(split)
+    if not sets:
+        raise UserError(f"{task.store.folder}: no split {split!r}; there are {', '.join(task.store.splits)}")
+    scores = {}
+    for name in sets:
+        progress(f"evaluating on {name}", 0, None)
+        scores[name] = task.evaluate(model, name)
+    return Evaluation(scores, task.signatures(), {name: task.coverage(model, name) for name in sets})
+
+
+def evaluate_other_data(
+    task: Task, model: Transformer, split: str, data: Sequence[str], progress: Progress = no_progress
+) -> Evaluation:
+    """The metrics on a split of another store, or on all examples of some files."""
+    with TemporaryDirectory(prefix="lamina-") as folder:
+        store = open_other_data(task.store, data, Path(folder, "store"), progress)
+        other = build_task(task.name, store, task.options)
+        return evaluate_split(other, model, split if Path(data[0]).is_dir() else SPLIT, progress)
 
 
 def open_other_data(own: Store, given: Sequence[str], folder: Path, progress: Progress = no_progress) -> Store:
