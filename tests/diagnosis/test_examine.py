@@ -33,7 +33,9 @@ def encoder(num_layers: int = 2) -> nn.TransformerEncoder:
 
 def stack(seed: int, num_layers: int = 2) -> lamina.Stack:
     roles = {"*.inner": "inner", "*.outer": "outer"}
-    return lamina.Stack([[Mixer(16)] for _ in range(num_layers)], model_dim=16, residual="resi-dual", roles=roles)
+    return lamina.Stack(
+        [[Mixer(16)] for _ in range(num_layers)], model_dim=16, residual="resi-dual", roles=roles, init="xavier"
+    )
 
 
 def same(one: Diagnosis, other: Diagnosis) -> bool:

@@ -25,7 +25,9 @@ DIM = 16
 def stack(**options: Any) -> lamina.Stack:
     torch.manual_seed(1)
     roles = {"*.inner": "inner", "*.outer": "outer"}
-    return lamina.Stack([[Mixer(DIM)], [Mixer(DIM)]], model_dim=DIM, residual="post-ln", roles=roles, **options)
+    return lamina.Stack(
+        [[Mixer(DIM)], [Mixer(DIM)]], model_dim=DIM, residual="post-ln", roles=roles, **{"init": "xavier", **options}
+    )
 
 
 def passes(number: int) -> list[Any]:

@@ -120,9 +120,9 @@ def test_a_status_of_another_version_or_damaged(run: Path) -> None:
 
 
 def test_a_diagnosis_of_another_version(run: Path) -> None:
-    (run / "diagnosis" / "start.json").write_text('{"version": 1}')
+    (run / "diagnosis" / "start.json").write_text('{"version": 1, "name": "a"}')
     with pytest.raises(UserError, match="start.json: a diagnosis in format 1, .* make it again with lamina diagnose"):
         read_run_results([run])
-    (run / "diagnosis" / "start.json").write_text('{"version": 2}')
+    (run / "diagnosis" / "start.json").write_text('{"version": 2, "name": "a"}')
     with pytest.raises(UserError, match="start.json: a damaged diagnosis; make it again"):
         read_run_results([run])

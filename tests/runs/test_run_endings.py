@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,15 @@ def test_a_damaged_watch_history_does_not_prevent_a_resume(stores: Path, tmp_pat
     assert Run(config, folder.path).train(quiet=True).step == 6
 
 
+@pytest.fixture
+def no_nohup() -> Iterator[None]:
+    """SIGHUP ends a process, as without nohup."""
+    former = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, former)
+
+
+@pytest.mark.usefixtures("no_nohup")
 def test_signals_before_a_run_is_built_are_obeyed_by_it(stores: Path, tmp_path: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
         with remember_early():

@@ -165,7 +165,7 @@ class Run:
         checkpoint: `best`, `latest`, `average` or `step-…`.
         generation: options of `GenerateOptions` that replace those of the config, in evaluations too.
         """
-        check_origins(self.folder, self.config)
+        check_origins(self.folder, read_config(self.path))
         options = self.config.task_options
         if generation:
             own = options.model_dump()

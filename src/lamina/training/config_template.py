@@ -14,6 +14,7 @@ from tomlkit.toml_document import TOMLDocument
 from lamina.config import to_toml_item, to_toml_value
 from lamina.errors import UserError
 from lamina.options import Options
+from lamina.residual import DEFAULT
 from lamina.tasks import TASKS
 from lamina.training.config import RunConfig
 from lamina.training.config_reference import allowed_values
@@ -22,7 +23,7 @@ from lamina.training.config_reference import allowed_values
 SMALL: dict[str, dict[str, Any]] = {
     "data": {"store": None, "max_tokens": 1024, "oversize": "alone"},
     "model": {
-        "residual": "pre-ln",
+        "residual": DEFAULT,
         "num_layers": 2,
         "model_dim": 64,
         "feed_forward_dim": 128,

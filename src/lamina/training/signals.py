@@ -44,7 +44,8 @@ class Interrupts:
         self._former: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        heard = [each for each in SIGNALS if signal.getsignal(each) != signal.SIG_IGN]  # nohup ignores SIGHUP
+        ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # by nohup
+        heard = [each for each in SIGNALS if not (ignored and each == signal.SIGHUP)]
         self._former = {each: signal.signal(each, self._remember) for each in heard}
         if _early and not self.number:
             self.number = _early[0]
