@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 import lamina
 from lamina import UserError
-from lamina.model.embedding import AdaptiveTable, Sinusoids, rotate
+from lamina.model.embedding import AdaptiveTable, ConvolutionalFrontEnd, Sinusoids, rotate
 from lamina.model.sequences import Sequences
 from support.padded_tokens import SMALL, TOKENS
 
@@ -50,3 +52,39 @@ def test_adaptive_input_looks_each_word_up_in_its_band() -> None:
     for word, row in zip(ids.tolist(), table(ids), strict=True):
         band = table.bands[0 if word < 5 else 1 if word < 12 else 2]
         torch.testing.assert_close(row, band.projection(band.table.weight[word - band.low]))
+
+
+LENGTHS = [23, 1, 8, 40]
+
+
+@pytest.fixture
+def front_end(float64: None) -> ConvolutionalFrontEnd:
+    return ConvolutionalFrontEnd(num_bins=6, channels=8, model_dim=5)
+
+
+def test_each_utterance_is_as_if_alone(front_end: ConvolutionalFrontEnd) -> None:
+    frames = torch.randn(sum(LENGTHS), 6)
+    found, sequences = front_end(frames, LENGTHS)
+    assert sequences.counts.tolist() == [6, 1, 2, 10]
+    expected = []
+    for utterance in frames.split(LENGTHS):
+        x = utterance.T[None]
+        for convolution in front_end.convolutions:
+            x = F.glu(F.conv1d(x, convolution.weight, convolution.bias, stride=2, padding=2), dim=1)
+        expected.append(x[0].T)
+    assert torch.allclose(found, torch.cat(expected), atol=1e-12)
+
+
+def test_gradients_reach_all_frames_and_weights(front_end: ConvolutionalFrontEnd) -> None:
+    frames = torch.randn(sum(LENGTHS), 6, requires_grad=True)
+    front_end(frames, np.array(LENGTHS))[0].square().sum().backward()
+    assert frames.grad is not None
+    assert (frames.grad != 0).any(dim=1).all()
+    assert all(parameter.grad is not None for parameter in front_end.parameters())
+
+
+def test_wrong_shapes_are_refused(front_end: ConvolutionalFrontEnd) -> None:
+    with pytest.raises(UserError, match=r"must be \(frames, 6\), not \(4, 7\)"):
+        front_end(torch.zeros(4, 7), [4])
+    with pytest.raises(UserError, match="add up to 3 frames, but there are 4"):
+        front_end(torch.zeros(4, 6), [3])

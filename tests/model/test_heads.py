@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -9,7 +12,8 @@ from torch import nn
 import lamina
 from lamina import UserError
 from lamina.model.embedding import AdaptiveTable
-from lamina.model.heads import AdaptiveHead
+from lamina.model.heads import AdaptiveHead, CtcHead
+from lamina.model.sequences import Sequences
 from support.padded_tokens import REAL, SMALL, TOKENS
 
 
@@ -73,3 +77,22 @@ def test_losses_are_computed_in_single_precision_under_autocast(adaptive: tuple[
     if not adaptive:
         expected = nn.functional.cross_entropy(scores, TOKENS[REAL], reduction="none")
         torch.testing.assert_close(losses, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_the_ctc_loss_is_the_sum_over_all_alignments(float64: None) -> None:
+    """Against the definition: every path of labels and blanks that collapses to the target, enumerated."""
+    torch.manual_seed(1)
+    frames, vocabulary, target = 4, 3, (1, 2)
+    head = CtcHead(5, vocabulary)
+    hidden = torch.randn(frames + 2, 5)  # a second utterance of two frames, too short for its target
+    log_probabilities = head(hidden[:frames])
+    total = 0.0
+    for path in itertools.product(range(vocabulary), repeat=frames):
+        collapsed = [label for label, before in zip(path, (0, *path), strict=False) if label != before and label]
+        if tuple(collapsed) == target:
+            total += math.exp(sum(log_probabilities[time, label].item() for time, label in enumerate(path)))
+    eos = 2
+    labels, sequences = torch.tensor([*target, eos, 1, 1, 1, eos]), Sequences([3, 4])
+    losses = head.losses(hidden, Sequences([frames, 2]), labels, sequences)
+    assert abs(float(losses[0]) + math.log(total)) < 1e-10
+    assert float(losses[1]) == 0  # no alignment fits

@@ -19,14 +19,14 @@ Integers = NDArray[np.int64]
 class PackedField:
     """The token ids of several sequences, concatenated."""
 
-    ids: Integers  # (tokens,)
+    ids: NDArray[Any]  # (tokens,), or the features of speech, (frames, bins)
     lengths: Integers  # (sequences,)
 
     @classmethod
     def of(cls, sequences: Iterable[Iterable[int]]) -> PackedField:
-        arrays = [np.asarray(list(sequence), np.int64) for sequence in sequences]
+        arrays = [each if isinstance(each, np.ndarray) else np.asarray(list(each), np.int64) for each in sequences]
         lengths = np.array([len(array) for array in arrays], np.int64)
-        return cls(np.concatenate([*arrays, np.zeros(0, np.int64)]), lengths)
+        return cls(np.concatenate(arrays) if arrays else np.zeros(0, np.int64), lengths)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -48,7 +48,7 @@ class PackedField:
     def sequences(self) -> list[Integers]:
         return np.split(self.ids, np.cumsum(self.lengths)[:-1]) if len(self) else []
 
-    def with_ids(self, ids: Integers) -> PackedField:
+    def with_ids(self, ids: NDArray[Any]) -> PackedField:
         return PackedField(ids, self.lengths)
 
 

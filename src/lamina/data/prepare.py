@@ -17,7 +17,8 @@ from lamina.data.encode import Encoder, SplitBuilder, encode_into
 from lamina.data.prepare_options import SPLITS, PrepareOptions
 from lamina.data.readers import READERS, Example, Notes, Reader, make_reader
 from lamina.data.readers.base import read_trimmed
-from lamina.data.readers.columns import LABEL
+from lamina.data.readers.columns import AUDIO, LABEL
+from lamina.data.speech.extraction import FeatureExtractor
 from lamina.data.store import DROPPED, MANIFEST, SourceRecord, SplitRecord, Store
 from lamina.data.store_writer import StoreWriter
 from lamina.data.tokenizer import Tokenizer
@@ -44,8 +45,12 @@ def prepare(options: PrepareOptions, progress: Progress = no_progress) -> Store:
     if (Path(options.output) / MANIFEST).is_file() and not options.replace:
         return _reuse(options, sources)
     before = _fingerprints(sources)
-    with StoreWriter(options.output, options.replace) as writer:
-        work = _Work(options, readers, progress)
+    chunks = Path(options.output).absolute().with_name(f".{Path(options.output).name}.lamina-features")
+    with (
+        FeatureExtractor(options.speech, chunks) as extract,
+        StoreWriter(options.output, options.replace) as writer,
+    ):
+        work = _Work(options, readers, extract, progress)
         tokenizers = work.make_tokenizers()
         builders = work.encode(tokenizers, writer)
         if _fingerprints(sources) != before:
@@ -54,13 +59,15 @@ def prepare(options: PrepareOptions, progress: Progress = no_progress) -> Store:
         writer.write(
             DROPPED, json.dumps({name: builder.notes.dropped_lines() for name, builder in builders.items()}).encode()
         )
-        return writer.finish(
+        store = writer.finish(
             settings=options.settings(),
             sources=sources,
             labels=_labels(labels, readers),
             tokenizers=names,
             splits={name: _close(builder) for name, builder in builders.items()},
         )
+        extract.discard_chunks()
+        return store
 
 
 def summarise(store: Store) -> dict[str, Any]:
@@ -69,7 +76,7 @@ def summarise(store: Store) -> dict[str, Any]:
         "store": str(store.folder),
         "vocabulary": {field: len(store.tokenizer(field)) for field in store.manifest.tokenizers},
         "labels": list(store.labels),
-        "splits": {name: record.model_dump() for name, record in store.manifest.splits.items()},
+        "splits": {name: record.model_dump(mode="json") for name, record in store.manifest.splits.items()},
     }
 
 
@@ -102,6 +109,7 @@ class _Work:
 
     options: PrepareOptions
     readers: Readers
+    extract: FeatureExtractor
     progress: Progress
     training_examples: int | None = None
     held_out: dict[int, Counter[str]] = field(default_factory=dict)
@@ -122,7 +130,7 @@ class _Work:
         """Write every split, and those that are held out of the training files."""
         options = self.options
         keep_empty = READERS[options.format].keeps_empty
-        encoder = Encoder(tokenizers, options.max_length, options.over_long, keep_empty)
+        encoder = Encoder(tokenizers, options.max_length, options.over_long, keep_empty, self.extract)
         done: Counter[str] = Counter()
         builders: dict[str, SplitBuilder] = {}
         targets: dict[str, dict[str, SplitBuilder]] = {}  # by reader: where its examples go
@@ -146,6 +154,8 @@ class _Work:
 
     def _note_equal_texts(self, example: Example, builder: SplitBuilder, builders: dict[str, SplitBuilder]) -> None:
         """Count examples of which source and target are equal, and those that are in a training set and another."""
+        if AUDIO in example.fields:  # many recordings have the same text
+            return
         texts = tuple(value for value in example.fields.values() if isinstance(value, str))
         if "source" in example.fields and example.fields["source"] == example.fields.get("target"):
             builder.source_equals_target += 1
@@ -247,7 +257,8 @@ def _fingerprints(sources: tuple[SourceRecord, ...]) -> list[tuple[int, int]]:
 def _reuse(options: PrepareOptions, sources: tuple[SourceRecord, ...]) -> Store:
     store = Store.open(options.output)
     old, new = store.manifest.settings, options.settings()
-    changes = [f"option {key}" for key in {**old, **new} if old.get(key) != new.get(key)]
+    defaults = PrepareOptions(output=options.output).settings()  # an option that did not exist had its default
+    changes = [f"option {key}" for key in {**old, **new} if old.get(key, defaults.get(key)) != new.get(key)]
     known = {(source.split, source.sha256) for source in store.manifest.sources}
     changes += [source.path for source in sources if (source.split, source.sha256) not in known]
     if len(sources) != len(store.manifest.sources):

@@ -11,7 +11,8 @@ import pydantic
 from pydantic import BeforeValidator, field_validator, model_validator
 
 from lamina.data.readers import READERS, Example, Unit
-from lamina.data.vocabulary import VocabularyOptions
+from lamina.data.speech.extraction import SpeechOptions
+from lamina.data.vocabulary import WHOLE_UNITS, VocabularyOptions
 from lamina.options import Names, Options
 
 
@@ -29,7 +30,7 @@ def _read_files(value: object) -> object:
 
 
 Files = Annotated[tuple[str, ...] | dict[str, tuple[str, ...]], BeforeValidator(_read_files)]
-Field = Literal["source", "target", "text", "first", "second", "label"]
+Field = Literal["source", "target", "text", "first", "second", "label", "audio"]
 SPLITS = ("train", "valid", "test")
 
 _SAMPLE_CHARACTERS = 20_000_000
@@ -45,14 +46,14 @@ class TokenizerOptions(VocabularyOptions):
     """Whether source and target share one vocabulary."""
     sample_characters: int | None = pydantic.Field(None, ge=0)
     """The number of characters, sampled evenly, that the vocabulary is learnt from; 0 for all. The default is 20
-    million for bpe and wordpiece, and all text for word."""
+    million for bpe and wordpiece, and all text for word and character."""
 
     @property
     def characters(self) -> int:
         """The number of characters to sample, 0 for all."""
         if self.sample_characters is not None:
             return self.sample_characters
-        return 0 if self.kind == "word" else _SAMPLE_CHARACTERS
+        return 0 if self.kind in WHOLE_UNITS else _SAMPLE_CHARACTERS
 
 
 class PrepareOptions(Options):
@@ -66,8 +67,9 @@ class PrepareOptions(Options):
     """The folder that file names are relative to; itself relative to the working directory, not to the config."""
     format: Annotated[str, Names(lambda: READERS)] = "parallel"
     """The format of the files: parallel (line-aligned files, or the mark-up of IWSLT and WMT), tsv, jsonl, plain
-    (running text), glue (sentence pairs), wikitext, hub, or embedded (generated text). Every file may be gzipped
-    (.gz)."""
+    (running text), glue (sentence pairs), wikitext, librispeech (folders of recordings), speech-archive (tar archives
+    of recordings, then their transcripts), hub, or embedded (generated text and speech). A tsv or jsonl file whose
+    columns name `audio` is a list of recordings. Every text file may be gzipped (.gz)."""
     train: Files = ()
     """Training files, or a table from set names, such as the language pair `de-en`, to files. For `parallel`, source
     and target files in turn; for `hub`, `id:configuration` instead of files; for `embedded`, `kind:count`."""
@@ -79,13 +81,15 @@ class PrepareOptions(Options):
     """Splits to take from the training files, each with a number n: one example in n, chosen by the hash of its last
     text, so that equal texts are never in two splits."""
     columns: dict[Field, int | str] = {}
-    """The column of each field (source, target, text, first, second, label), for tsv, jsonl and hub. Numbers count from
-    1 and mean that there is no header line; names are those of the header, or JSON keys (`translation.de` for nested
-    ones). For tsv the default is source = 1, target = 2."""
+    """The column of each field (source, target, text, first, second, label, audio), for tsv, jsonl and hub. Numbers
+    count from 1 and mean that there is no header line; names are those of the header, or JSON keys (`translation.de`
+    for nested ones). For tsv the default is source = 1, target = 2."""
     labels: tuple[str, ...] = ()
     """The label set, in the order of the labels' ids; by default the labels that the training files have."""
     unit: Unit = "line"
     """What one example of `plain` text is: a line, or a paragraph between blank lines."""
+    speech: SpeechOptions = SpeechOptions()
+    """How recordings become features, for the formats of speech."""
     tokenizer: TokenizerOptions = TokenizerOptions()
     """The tokenizer."""
     max_length: int = pydantic.Field(0, ge=0)

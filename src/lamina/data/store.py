@@ -9,9 +9,9 @@
       test/newstest2014/…      where a split has several sets: language pairs, test years
 
 Token arrays are uint16 if the vocabulary allows, otherwise int32; offsets are int64. A label is a sequence of length
-one. The manifest contains its own hash: its presence means that the store is finished, and any change to it is noticed.
-A store is opened only if every file has the hash in its manifest, and a field is read only if its offsets rise and its
-tokens are in the vocabulary.
+one. A frame of speech is a row of float32 features. The manifest contains its own hash: its presence means that the
+store is finished, and any change to it is noticed. A store is opened only if every file has the hash in its manifest,
+and a field is read only if its offsets rise and its tokens are in the vocabulary.
 """
 
 from __future__ import annotations
@@ -69,6 +69,12 @@ class FieldRecord(Options):
     """The number of words between white space in the kept examples, before truncation; 0 for labels."""
     characters: int
     truncated: int
+    width: int = 0
+    """Number of features of a frame, for a field of speech; 0 for tokens and labels."""
+    mean: tuple[float, ...] = ()
+    """The mean of every feature over all frames."""
+    deviation: tuple[float, ...] = ()
+    """The standard deviation of every feature over all frames."""
 
 
 class SplitRecord(Options):
@@ -154,14 +160,21 @@ class Split:
         return tokens[offsets[index] : offsets[index + 1]]
 
     def gather(self, field: str, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The sequences at `indices`, concatenated as int64, and their lengths."""
+        """The sequences at `indices`, concatenated, and their lengths: tokens as int64, features as float32."""
         tokens, offsets = self._arrays(field)
         indices = np.asarray(indices, np.int64)
         if indices.size and not 0 <= indices.min() <= indices.max() < len(self):
             raise IndexError(f"{self.name} has {len(self)} examples; asked for {indices.min()} … {indices.max()}")
         starts = offsets[indices]
         lengths = offsets[indices + 1] - starts
-        return tokens[index_ranges(starts, lengths)].astype(np.int64), lengths
+        found = tokens[index_ranges(starts, lengths)]
+        if self.record.fields[field].width:
+            if not np.isfinite(found).all():
+                raise UserError(
+                    f"{self._store.array_folder}: a feature of {self.name}/{field} is not finite. {_REMEDY}"
+                )
+            return found, lengths
+        return found.astype(np.int64), lengths
 
     def _arrays(self, field: str) -> tuple[np.ndarray, np.ndarray]:
         if field not in self._open:
@@ -174,11 +187,10 @@ class Split:
         record, folder = self.record.fields[field], self._store.array_folder
         tokens = _map_array(token_path(folder, self.name, field))
         offsets = _map_array(offset_path(folder, self.name, field))
-        size = self._store.num_values(field)
         sound = (
             tokens.dtype == record.dtype
-            and tokens.dtype.kind in "iu"
-            and tokens.shape == (record.tokens,)
+            and (tokens.dtype == np.float32 if record.width else tokens.dtype.kind in "iu")
+            and tokens.shape == ((record.tokens, record.width) if record.width else (record.tokens,))
             and offsets.dtype == np.int64
             and offsets.shape == (len(self) + 1,)
             and offsets[0] == 0
@@ -187,7 +199,8 @@ class Split:
         )
         if not sound:
             raise UserError(f"{folder}: the arrays of {self.name}/{field} are damaged. {_REMEDY}")
-        if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < size:
+        size = 0 if record.width else self._store.num_values(field)
+        if size and len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < size:
             raise UserError(
                 f"{token_path(folder, self.name, field)}: damaged, with a token that is not among the {size:,} of its "
                 f"vocabulary. {_REMEDY}"

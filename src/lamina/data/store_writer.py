@@ -24,11 +24,11 @@ from lamina.files.hashes import FileRecord
 
 
 class ArrayWriter:
-    """A one-dimensional .npy file to which values are appended."""
+    """A .npy file to which values, or rows of `width` values, are appended."""
 
-    def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
+    def __init__(self, path: Path, dtype: np.dtype[Any], width: int = 0) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.dtype = dtype
+        self.dtype, self.width = dtype, width
         self.length = 0
         self._handle = path.open("wb")
         self._write_header()
@@ -39,7 +39,7 @@ class ArrayWriter:
 
     def close(self) -> None:
         """Write the final length into the header, where numpy leaves space for it, and close the file."""
-        start = self._handle.tell() - self.length * self.dtype.itemsize
+        start = self._handle.tell() - self.length * max(1, self.width) * self.dtype.itemsize
         self._handle.seek(0)
         self._write_header()
         assert self._handle.tell() == start
@@ -52,8 +52,12 @@ class ArrayWriter:
         with suppress(OSError):
             self._handle.close()
 
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (self.length, self.width) if self.width else (self.length,)
+
     def _write_header(self) -> None:
-        header = {"descr": npy.dtype_to_descr(self.dtype), "fortran_order": False, "shape": (self.length,)}
+        header = {"descr": npy.dtype_to_descr(self.dtype), "fortran_order": False, "shape": self._shape}
         npy.write_array_header_1_0(self._handle, header)
 
 
@@ -61,7 +65,10 @@ class FieldWriter:
     """Writes the two arrays of one field and counts its tokens, words and characters."""
 
     def __init__(self, folder: Path, split: str, field: str, dtype: np.dtype[Any]) -> None:
-        self._tokens = ArrayWriter(token_path(folder, split, field), dtype)
+        """`dtype` is that of a token, or of a frame: a sub-array of features, `np.dtype((np.float32, 80))`."""
+        width = dtype.shape[0] if dtype.shape else 0
+        self._tokens = ArrayWriter(token_path(folder, split, field), dtype.base, width)
+        self._sum, self._sum_of_squares = np.zeros(width), np.zeros(width)
         self._offsets = ArrayWriter(offset_path(folder, split, field), np.dtype(np.int64))
         self._offsets.append(np.zeros(1, np.int64))
         self._longest = 0
@@ -71,10 +78,15 @@ class FieldWriter:
         self._offsets.append(self._tokens.length + np.cumsum(lengths))
         self._tokens.append(flat)
         self._longest = max(self._longest, int(lengths.max(initial=0)))
+        if self._tokens.width:
+            self._sum += flat.sum(axis=0, dtype=np.float64)
+            self._sum_of_squares += np.square(flat, dtype=np.float64).sum(axis=0)
 
     def close(self) -> FieldRecord:
         self._tokens.close()
         self._offsets.close()
+        mean = self._sum / max(1, self._tokens.length)
+        variance = np.maximum(self._sum_of_squares / max(1, self._tokens.length) - mean**2, 0)
         return FieldRecord(
             dtype=self._tokens.dtype.name,
             tokens=self._tokens.length,
@@ -82,6 +94,9 @@ class FieldWriter:
             words=self.words,
             characters=self.characters,
             truncated=self.truncated,
+            width=self._tokens.width,
+            mean=tuple(mean.tolist()),
+            deviation=tuple(np.sqrt(variance).tolist()),
         )
 
     def abandon(self) -> None:

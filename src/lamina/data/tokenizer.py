@@ -1,11 +1,13 @@
 """The tokenizer: text to token ids and back, based on the `tokenizers` library.
 
-There are three kinds:
+There are four kinds:
 
-- `bpe`: byte-level byte-pair encoding. There are no unknown words, and decoding restores every string exactly. -
-`wordpiece`: BERT's WordPiece, over bytes instead of characters, so that there are no unknown words. Decoding gives
-normalised text with one space between words, as BERT's does. - `word`: words between white space, for WikiText. This
-kind has unknown words: they become `<unk>`, and so does the word `<unk>` that WikiText itself contains.
+    bpe        byte-level byte-pair encoding; no unknown words, and decoding restores every string exactly
+    wordpiece  BERT's WordPiece, over bytes instead of characters, so that there are no unknown words; decoding gives
+               normalised text with one space between words, as BERT's does
+    word       words between white space, for WikiText; unknown words become `<unk>`, and so does the word `<unk>` that
+               WikiText itself contains
+    character  single characters, for speech recognition on little data; unknown ones become `<unk>`
 
 Special tokens (padding, bos, eos, mask, language tags) are not part of the trained vocabulary: their ids come first,
 and the ids of text after them. Text that contains `<eos>` or `<2de>` is therefore always ordinary text.
@@ -23,7 +25,7 @@ from typing import cast
 
 import numpy as np
 
-from lamina.data.vocabulary import TokenizerKind, VocabularyOptions, build_pipeline, learn
+from lamina.data.vocabulary import WHOLE_UNITS, TokenizerKind, VocabularyOptions, build_pipeline, learn
 from lamina.errors import UserError, unknown
 from lamina.files.atomic import write_file
 from lamina.options import Options
@@ -52,8 +54,8 @@ class Tokenizer:
         self._merges = tuple(merges)
         self._pipeline = build_pipeline(kind, lower_case, self._vocabulary, self._merges)
         first = len(SPECIALS) + len(self.languages)
-        # The vocabulary of `word` has its unknown word at index 0, which maps to the special token.
-        inside = [UNK] if kind == "word" else []
+        # The vocabulary of `word` and `character` has the unknown word at index 0, which maps to the special token.
+        inside = [UNK] if kind in WHOLE_UNITS else []
         numbers = range(first, first + len(self._vocabulary) - len(inside))
         self._numbers = np.fromiter(chain(inside, numbers), np.int64, len(self._vocabulary))
 

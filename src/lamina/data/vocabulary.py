@@ -17,11 +17,13 @@ from lamina.options import Options
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-TokenizerKind = Literal["bpe", "wordpiece", "word"]
+TokenizerKind = Literal["bpe", "wordpiece", "word", "character"]
 Merges = list[tuple[str, str]]
 Texts = tuple[str, ...]  # those of one example
 
 UNKNOWN_WORD = "<unk>"
+WHOLE_UNITS: tuple[TokenizerKind, ...] = ("word", "character")
+"""The kinds that have unknown words or characters, because theirs are not divided into smaller units."""
 
 _CONTINUES = "##"  # marks a token that is not the first of its word
 _LONGEST_WORD = 50  # characters; WordPiece takes cubic time, so longer words are split before
@@ -33,9 +35,10 @@ class VocabularyOptions(Options):
     """The vocabulary to learn."""
 
     kind: TokenizerKind = "bpe"
-    """The kind of tokenizer: bpe (byte-level, exact round trip), wordpiece (BERT) or word (WikiText)."""
+    """The kind of tokenizer: bpe (byte-level, exact round trip), wordpiece (BERT), word (WikiText) or character."""
     size: int = Field(10_000, ge=0)
-    """The size of the vocabulary, special tokens and language tags included. For `word`, 0 keeps every word."""
+    """The size of the vocabulary, special tokens and language tags included. For `word`
+    and `character`, 0 keeps all of them."""
     lower_case: bool = False
     """Whether all text is lower-cased; `wordpiece` then also removes accents, as uncased BERT does."""
     min_frequency: int = Field(1, ge=1)
@@ -45,15 +48,17 @@ class VocabularyOptions(Options):
 def learn(texts: Iterable[str], options: VocabularyOptions, specials: int) -> tuple[list[str], Merges]:
     """The vocabulary in order, and for `bpe` the merges in order; `specials` of the size are for special tokens."""
     room = options.size - specials
-    needed = {"bpe": 256, "wordpiece": 512, "word": 1}[options.kind]  # each byte; each byte, first and later
-    if room < needed and not (options.kind == "word" and options.size == 0):
+    needed = {"bpe": 256, "wordpiece": 512, "word": 1, "character": 1}[
+        options.kind
+    ]  # each byte; each byte, first and later
+    if room < needed and not (options.kind in WHOLE_UNITS and options.size == 0):
         raise UserError(
             f"tokenizer.size = {options.size} is too small: {options.kind} needs at least {specials + needed}, "
             f"{specials} of them for special tokens."
         )
     model: dict[str, Any] = _train(texts, options, room)
     vocabulary = sorted(model["vocab"], key=model["vocab"].__getitem__)
-    if options.kind == "word":
+    if options.kind in WHOLE_UNITS:
         words = [word for word in vocabulary if word != UNKNOWN_WORD]
         vocabulary = [UNKNOWN_WORD, *(words[:room] if options.size else words)]
     return vocabulary, [(left, right) for left, right in model.get("merges", ())]
@@ -122,6 +127,9 @@ def _without_model(kind: TokenizerKind, lower_case: bool) -> Tokenizer:
         starts = decoders.Replace(Regex(f"^(?!{_CONTINUES})"), "Ġ")
         continues = decoders.Replace(Regex(f"^{_CONTINUES}"), "")
         pipeline.decoder = decoders.Sequence([starts, continues, decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    elif kind == "character":
+        pipeline.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+        pipeline.decoder = decoders.Fuse()
     else:
         pipeline.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         spaces = decoders.Replace(Regex("^"), " ")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lamina.data.packed import PackedField, to_tensors
@@ -35,7 +37,7 @@ class Decoder:
     """A model and its cache, for the open hypotheses (rows) of a batch of sentences; one row each at first."""
 
     def __init__(
-        self, model: Model, sources: Sequence[Sequence[int]], starts: Sequence[Sequence[int]], room: int
+        self, model: Model, sources: Sequence[Sequence[int] | NDArray[Any]], starts: Sequence[Sequence[int]], room: int
     ) -> None:
         """`starts` are the tokens that outputs continue; `room` is the number of tokens that all rows of a sentence
         add."""

@@ -11,11 +11,11 @@ import torch
 
 from lamina.data.packed import PackedField, to_tensors
 from lamina.generate.decoder import Model
-from lamina.generate.search import Tokens, in_batches
+from lamina.generate.search import ModelInput, Tokens, in_batches
 from lamina.model.models import EncoderDecoder
 from lamina.model.modes import evaluation_mode
 
-Pair = tuple[Tokens, Tokens, Tokens]  # source, prefix, target
+Pair = tuple[ModelInput, Tokens, Tokens]  # source, prefix, target
 
 
 def perplexity(total_nll: float, count: int = 1) -> float:
@@ -40,7 +40,7 @@ class Scored:
 
 def score(
     model: Model,
-    sources: Iterable[Tokens],
+    sources: Iterable[ModelInput],
     targets: Iterable[Tokens],
     *,
     bos: int,

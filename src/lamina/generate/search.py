@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from lamina.errors import UserError
 from lamina.generate.beam import search_beams
@@ -81,11 +82,13 @@ def cut(sizes: Sequence[tuple[int, ...]], max_tokens: int) -> Iterator[list[int]
 
 
 Tokens = Sequence[int]
+ModelInput = Tokens | NDArray[Any]
+"""The input of a model: tokens, or the frames of speech, (frames, features)."""
 
 
 def generate(
     model: Model,
-    sources: Sequence[Tokens],
+    sources: Sequence[ModelInput],
     options: GenerateOptions,
     *,
     bos: int,
@@ -101,7 +104,7 @@ def generate(
 
 def stream(
     model: Model,
-    sources: Iterable[Tokens],
+    sources: Iterable[ModelInput],
     options: GenerateOptions,
     *,
     bos: int,
@@ -132,7 +135,7 @@ def stream(
 class GenerationInput(NamedTuple):
     """A sentence to generate an output for."""
 
-    source: Tokens
+    source: ModelInput
     """The encoder's input; empty if the model has no encoder."""
     start: Tokens
     """The decoder's first tokens, which the output continues."""
@@ -140,10 +143,12 @@ class GenerationInput(NamedTuple):
     """The largest number of tokens of the output; 0 for an empty source."""
 
     @classmethod
-    def of(cls, model: Model, source: Tokens, prefix: Tokens, options: GenerateOptions, bos: int) -> GenerationInput:
+    def of(
+        cls, model: Model, source: ModelInput, prefix: Tokens, options: GenerateOptions, bos: int
+    ) -> GenerationInput:
         if not len(source):
             return cls((), (), 0)
-        start = [bos, *prefix] if isinstance(model, EncoderDecoder) else [bos, *source, *prefix]
+        start: list[int] = [bos, *prefix] if isinstance(model, EncoderDecoder) else [bos, *source, *prefix]
         limit = longest(len(source), len(start), options, model.options)
         if limit < 1:
             raise UserError(

@@ -1,11 +1,11 @@
-"""The stack's input from token ids: embedding table, scale, positions, segments, norm, dropout.
+"""The stack's input: from token ids or frames of speech, with scale, positions, segments, norm and dropout.
 
 Sinusoidal and learned positions are added to the embedding; rotary positions rotate queries and keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import torch
@@ -14,7 +14,9 @@ from torch import Tensor, nn
 
 from lamina.errors import UserError
 from lamina.model.initialisation import initialise_table
-from lamina.model.sequences import Sequences
+from lamina.model.sequences import Lengths, Sequences
+
+_KERNEL, _STRIDE = 5, 2  # of the front end's convolutions
 
 
 class AdaptiveTable(nn.Module):
@@ -103,12 +105,59 @@ class Embedding(nn.Module):
             initialise_table(self.segments, init)
 
     def forward(self, table: nn.Module, ids: Tensor, sequences: Sequences, segments: Tensor | None = None) -> Tensor:
-        x = table(ids) * self.scale  # (tokens, dim)
+        return self.place(table(ids), sequences, segments)
+
+    def place(self, embedded: Tensor, sequences: Sequences, segments: Tensor | None = None) -> Tensor:
+        """The stack's input from embedded tokens, or from the vectors of a front end: (tokens, dim)."""
+        x = embedded * self.scale
         if self.positions is not None:
             x = x + self.positions(sequences.positions, sequences.longest, like=x)
         if self.segments is not None:
-            x = x + self.segments(torch.zeros_like(ids) if segments is None else segments)
+            x = x + self.segments(torch.zeros_like(sequences.positions) if segments is None else segments)
         return self.dropout(self.norm(x))
+
+
+class ConvolutionalFrontEnd(nn.Module):
+    """The subsampler of fairseq S2T (Wang et al. 2020): from log-mel frames to a quarter as many vectors.
+
+        frames ─ convolution, stride 2 ─ GLU ─ convolution, stride 2 ─ GLU ─► (frames / 4, model_dim)
+
+    Every utterance is padded with zeros before each convolution, so its output does not depend on the other utterances
+    of the batch.
+    """
+
+    def __init__(self, num_bins: int, channels: int, model_dim: int) -> None:
+        super().__init__()
+        self.num_bins = num_bins
+        sizes = ((num_bins, channels), (channels // 2, 2 * model_dim))
+        self.convolutions = cast(
+            Iterable[nn.Conv1d],
+            nn.ModuleList(nn.Conv1d(read, made, _KERNEL, _STRIDE, padding=_KERNEL // 2) for read, made in sizes),
+        )
+
+    def initialise(self, init: str) -> None:
+        """Draw U(±1/√inputs) for weights and biases, as PyTorch and fairseq do, whatever `init` is."""
+        for convolution in self.convolutions:
+            convolution.reset_parameters()
+
+    def forward(self, frames: Tensor, lengths: Lengths) -> tuple[Tensor, Sequences]:
+        """(frames, bins) → (vectors, model_dim), packed, and the boundaries of the shorter sequences."""
+        if frames.dim() != 2 or frames.shape[1] != self.num_bins:
+            raise UserError(f"packed features must be (frames, {self.num_bins}), not {tuple(frames.shape)}")
+        sequences = Sequences(lengths, frames.device)
+        if sequences.num_tokens != len(frames):
+            raise UserError(f"the lengths add up to {sequences.num_tokens} frames, but there are {len(frames)}")
+        x = frames.to(next(self.parameters()).dtype)
+        for convolution in self.convolutions:
+            grid = convolution(sequences.to_grid(x).transpose(1, 2))  # (sequences, 2 · channels, length / 2)
+            sequences = Sequences(_shortened(sequences), frames.device)
+            x = sequences.from_grid(F.glu(grid, dim=1).transpose(1, 2))
+        return x, sequences
+
+
+def _shortened(sequences: Sequences) -> Lengths:
+    """The lengths after one convolution: ⌈n / 2⌉."""
+    return (sequences.counts + _STRIDE - 1) // _STRIDE
 
 
 class Sinusoids(nn.Module):

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from lamina.errors import UserError
 from lamina.model.embedding import AdaptiveTable
 from lamina.model.initialisation import initialise_matrix
+from lamina.model.sequences import Sequences
 from lamina.residual.base import Matrix
 from lamina.residual.norm import without_autocast
 
@@ -30,6 +31,7 @@ class WordLosses(NamedTuple):
 
     smoothed: Tensor  # (tokens,): the loss that training minimises, label smoothing included
     nll: Tensor  # (tokens,): the negative log-likelihood
+    ctc: Tensor | None = None  # (sequences,): the CTC loss of the encoder's output layer
 
 
 class WordHead(nn.Module):
@@ -105,6 +107,35 @@ class AdaptiveHead(nn.Module):
     def _head(self, hidden: Tensor, table: AdaptiveTable) -> Tensor:
         scores = torch.cat([table.bands[0].scores(hidden), self.band_scores(hidden)], dim=-1)
         return log_softmax(scores)
+
+
+class CtcHead(nn.Module):
+    """Connectionist temporal classification (Graves et al. 2006) on the encoder's output, as an auxiliary loss.
+
+    The blank is the padding token's entry, 0, which no target contains.
+    """
+
+    def __init__(self, dim: int, vocab_size: int) -> None:
+        super().__init__()
+        self.output = nn.Linear(dim, vocab_size)
+
+    def initialise(self, init: str) -> None:
+        initialise_matrix(Matrix("output", self.output.weight, self.output.bias), init)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return log_softmax(self.output(hidden))  # (frames, vocabulary)
+
+    def losses(self, hidden: Tensor, sequences: Sequences, labels: Tensor, label_sequences: Sequences) -> Tensor:
+        """-ln p(labels without the last, which is eos | speech) of each utterance: (sequences,).
+
+        It is 0 for an utterance with too few frames for its labels, which no alignment fits.
+        """
+        grid = sequences.to_grid(self(hidden)).transpose(0, 1)  # (frames, sequences, vocabulary)
+        targets = label_sequences.to_grid(labels)  # (sequences, labels)
+        counts = torch.from_numpy(label_sequences.counts - 1)
+        return F.ctc_loss(
+            grid, targets, torch.from_numpy(sequences.counts), counts, reduction="none", zero_infinity=True
+        )
 
 
 class ClassHead(nn.Module):

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from lamina.errors import UserError
 from lamina.model.cache import Cache
-from lamina.model.heads import AdaptiveHead, ClassHead, MaskedWordHead, WordHead, WordLosses
+from lamina.model.embedding import ConvolutionalFrontEnd
+from lamina.model.heads import AdaptiveHead, ClassHead, CtcHead, MaskedWordHead, WordHead, WordLosses
 from lamina.model.options import ModelOptions, pair
 from lamina.model.sequences import Lengths, Sequences, pack
 from lamina.model.transformer import Transformer
@@ -26,7 +27,11 @@ class EncoderDecoder(Transformer):
             "decoder": ("target", "target"),
             "none": ("target", "output"),
         }[options.shared_embeddings]
-        self.tables["source"] = self._new_table(source_size)
+        self.front_end: ConvolutionalFrontEnd | None = None
+        if options.feature_dim:
+            self.front_end = ConvolutionalFrontEnd(options.feature_dim, options.front_end_channels, options.model_dim)
+        else:
+            self.tables["source"] = self._new_table(source_size)
         for name in dict.fromkeys((self._target, self._output)):
             if name not in self.tables:
                 self.tables[name] = self._new_table(target_size)
@@ -34,6 +39,7 @@ class EncoderDecoder(Transformer):
         self.encoder = self._new_stack(0)
         self.decoder = self._new_stack(1, causal=True, crossed=True)
         self.head = WordHead()
+        self.ctc_head = CtcHead(options.model_dim, target_size) if options.ctc else None
         self.initialise()
 
     def forward(
@@ -56,14 +62,29 @@ class EncoderDecoder(Transformer):
         table = self.output_table
         if labels is not None:
             flat = pack(labels, sequences.counts, self.options.padding_index)[0]
-            return self.head.losses(hidden, table, flat, smoothing)
+            losses = self.head.losses(hidden, table, flat, smoothing)
+            if self.ctc_head is None:
+                return losses
+            # The decoder's labels end with eos, which has no place in the alignment.
+            return losses._replace(ctc=self.ctc_head.losses(memory, memory_sequences, flat, sequences))
         return sequences.like(target, self.head(hidden, table))
 
     def encode(self, source: Tensor, lengths: Lengths | None = None) -> tuple[Tensor, Sequences]:
-        """The encoder's packed output and the boundaries of its sequences."""
-        ids, sequences = pack(source, lengths, self.options.padding_index)
-        x = self.source_embedding(self.tables["source"], ids, sequences)
+        """The encoder's packed output and the boundaries of its sequences.
+
+        `source` are token ids, or packed frames (frames, features) with their lengths for a model of speech.
+        """
+        x, sequences = self._embed_source(source, lengths)
         return self.encoder(x, sequences=sequences), sequences
+
+    def _embed_source(self, source: Tensor, lengths: Lengths | None) -> tuple[Tensor, Sequences]:
+        if self.front_end is not None:
+            if lengths is None:
+                raise UserError("packed frames of speech need `source_lengths`, the number of frames of each utterance")
+            x, sequences = self.front_end(source, lengths)
+            return self.source_embedding.place(x, sequences), sequences
+        ids, sequences = pack(source, lengths, self.options.padding_index)
+        return self.source_embedding(self.tables["source"], ids, sequences), sequences
 
     def decode(
         self, ids: Tensor, sequences: Sequences, memory: Tensor, memory_sequences: Sequences, cache: Cache | None = None
@@ -106,9 +127,14 @@ class EncoderDecoder(Transformer):
         if not self.needs_calibration:
             return
         padding = self.options.padding_index
-        batch = pack(source, source_lengths, padding), pack(target, target_lengths, padding)
-        with self.calibrating(*batch) as [(source, source_sequences), (target, target_sequences)]:
-            x = self.source_embedding(self.tables["source"], source, source_sequences)
+        if self.front_end is None:
+            packed = pack(source, source_lengths, padding)
+        else:
+            assert source_lengths is not None
+            packed = source, Sequences(source_lengths, source.device)
+        with self.calibrating(packed, pack(target, target_lengths, padding)) as batch:
+            [(source, sequences), (target, target_sequences)] = batch
+            x, source_sequences = self._embed_source(source, sequences.counts)
             memory = self.encoder.calibrate(x, sequences=source_sequences)
             if memory is None:
                 memory = self.encoder(x, sequences=source_sequences)
@@ -117,7 +143,8 @@ class EncoderDecoder(Transformer):
 
     def tables_of(self, stack_name: str) -> list[str]:
         """A table that both stacks share is initialised by the encoder's scheme."""
-        return ["source"] if stack_name == "encoder" else [name for name in self.tables if name == "target"]
+        own = "source" if stack_name == "encoder" else "target"
+        return [name for name in self.tables if name == own]
 
 
 class SingleStack(Transformer):

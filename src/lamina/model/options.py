@@ -79,6 +79,9 @@ class ModelChoices(Options):
     adaptive_factor: Positive = 4
     """Factor by which the embedding dimension of each band is smaller than that of the band before."""
 
+    front_end_channels: Annotated[int, Field(ge=2, multiple_of=2)] = 1024
+    """Number of channels of the first convolution of a speech model's front end, before its gated linear unit."""
+
     dropout: Probability = 0.1
     """Dropout on the output of every sub-layer."""
     attention_dropout: Probability = 0.0
@@ -153,6 +156,10 @@ class ModelOptions(ModelChoices):
     """Number of classes of the head `classes`."""
     vocab_size: Positive | tuple[Positive, Positive] = 10000
     """Size of the vocabulary, or a pair: of the source and of the target vocabulary."""
+    feature_dim: NotNegative = 0
+    """Number of features of a frame, for an encoder that reads speech; 0 for one that reads tokens."""
+    ctc: bool = False
+    """Whether the encoder has an output layer over the target vocabulary for the CTC loss."""
     padding_index: NotNegative = 0
     """The id of the padding token, whose embedding is zero."""
 
@@ -164,6 +171,10 @@ class ModelOptions(ModelChoices):
                 raise ValueError(f"{name} is a pair, but a model of kind {self.kind!r} has one stack; give one value")
         if self.shared_embeddings == "all" and isinstance(self.vocab_size, tuple) and len(set(self.vocab_size)) > 1:
             raise ValueError("shared_embeddings is 'all', but the vocabularies differ; use 'decoder' or 'none'")
+        if (self.feature_dim or self.ctc) and single:
+            raise ValueError(f"feature_dim and ctc are for an encoder-decoder, not for a model of kind {self.kind!r}")
+        if self.feature_dim and self.shared_embeddings == "all":
+            raise ValueError("shared_embeddings is 'all', but speech has no source embeddings; use 'decoder' or 'none'")
         if self.adaptive_cutoffs and (self.kind != "decoder" or self.head != "words"):
             raise ValueError("adaptive_cutoffs are for language models: kind 'decoder' with head 'words'")
         if self.head != "words" and self.kind == "encoder-decoder":

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from lamina.model.attention import CrossAttention, SelfAttention
-from lamina.model.embedding import AdaptiveTable, Embedding
+from lamina.model.embedding import AdaptiveTable, ConvolutionalFrontEnd, Embedding
 from lamina.model.feed_forward import FeedForward, LinearFeedForward
-from lamina.model.heads import AdaptiveHead, ClassHead, MaskedWordHead
+from lamina.model.heads import AdaptiveHead, ClassHead, CtcHead, MaskedWordHead
 from lamina.model.initialisation import initialise_table
 from lamina.model.modes import profiling
 from lamina.model.options import ModelOptions, pair
@@ -26,6 +26,8 @@ from lamina.model.stack import Stack
 from lamina.residual.base import Matrix
 
 CALIBRATION_TOKENS = 8192
+INITIALISED = (Embedding, AdaptiveTable, ConvolutionalFrontEnd, MaskedWordHead, AdaptiveHead, ClassHead, CtcHead)
+"""The modules outside the stacks that have an `initialise` of their own."""
 
 
 class Transformer(nn.Module):
@@ -79,7 +81,7 @@ class Transformer(nn.Module):
     def initialise(self) -> None:
         """Initialise all weights: embeddings and heads, then the tables and matrices of each stack, by its scheme."""
         for module in self.modules():
-            if isinstance(module, Embedding | AdaptiveTable | MaskedWordHead | AdaptiveHead | ClassHead):
+            if isinstance(module, INITIALISED):
                 module.initialise(self.options.init)
         if "output" in self.tables:
             tables = self._initialise_tables("output", self.options.init)

@@ -109,6 +109,8 @@ class Vocabulary:
     joint: bool = True
     """Whether source and target have one vocabulary."""
     num_classes: int = 2
+    feature_dim: int = 0
+    """Number of features of a frame of speech."""
 
 
 class Task:
@@ -167,6 +169,7 @@ class Task:
             "kind": cls.model_kind,
             "head": cls.head,
             "num_classes": vocabulary.num_classes,
+            "feature_dim": vocabulary.feature_dim,
             "vocab_size": vocabulary.size,
             "padding_index": PAD,
             "shared_embeddings": shared if choices.shared_embeddings == "auto" else choices.shared_embeddings,

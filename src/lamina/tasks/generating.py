@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import tee, zip_longest
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
+from numpy.typing import NDArray
 from pydantic import field_validator
 from torch import nn
 
@@ -18,10 +19,11 @@ from lamina.generate.constraints import longest_source
 from lamina.generate.decoder import Hypothesis, Model
 from lamina.generate.options import GenerateOptions
 from lamina.generate.scoring import Scored, score
-from lamina.generate.search import generate, stream
+from lamina.generate.search import ModelInput, generate, stream
 from lamina.model.models import EncoderDecoder
 from lamina.tasks.base import SampleOutput, Task, TaskOptions
 
+Sequenced = TypeVar("Sequenced", list[int], NDArray[Any])
 Warn = Callable[[str], None]
 TokenIds = list[int]
 
@@ -34,6 +36,23 @@ class Output:
     score: float
     """What hypotheses are ranked by: the log-probability divided by the length penalty."""
     log_probability: float
+
+
+class SourceLimit(NamedTuple):
+    """How long an input may be; a longer one is cut, with a warning."""
+
+    longest: int
+    name: str
+    """What the warning calls the input."""
+    warn: Warn
+    keep_end: bool = False
+
+    def cut(self, tokens: Sequenced) -> Sequenced:
+        if len(tokens) <= self.longest:
+            return tokens
+        given = f"cut from {len(tokens)} to {self.longest} tokens"
+        self.warn(f"{self.name}: {given} (max_source, or the positions the model has)")
+        return tokens[len(tokens) - self.longest :] if self.keep_end else tokens[: self.longest]
 
 
 class GeneratingOptions(TaskOptions):
@@ -104,7 +123,10 @@ class GeneratingTask(Task):
         model = cast(Model, model)
         pairs = _in_step(lines, targets, "targets")
         read, scored = tee(self._encoded(model, pairs, "target", options, to, warn))
-        sources, encoded = (source or self.source([], to) for source, _ in read), (target for _, target in scored)
+        sources, encoded = (
+            (source if len(source) else self.source([], to) for source, _ in read),
+            (target for _, target in scored),
+        )
         return score(model, sources, encoded, bos=self.start, eos=EOS, max_tokens=options.max_tokens, window=window)
 
     def _encoded(
@@ -115,7 +137,7 @@ class GeneratingTask(Task):
         options: GenerateOptions,
         to: str | None,
         warn: Warn,
-    ) -> Iterator[tuple[TokenIds, TokenIds]]:
+    ) -> Iterator[tuple[ModelInput, TokenIds]]:
         """The model's input for each line and the tokens of its prefix or target; both are cut to the positions there
         are.
 
@@ -124,19 +146,24 @@ class GeneratingTask(Task):
         added = len(self.source([], to))
         if longest_source(options, model.options) <= added:
             raise UserError(f"max_source {options.max_source} is too small: {added} come with every line; enlarge it")
-        reading, writing = self.store.tokenizer(self.input_field), self.store.tokenizer(self.output_field)
+        writing = self.store.tokenizer(self.output_field)
         is_prompt = not isinstance(model, EncoderDecoder)
         ends = 2  # positions for the start token and at least one word
         longest = longest_source(options, model.options, taken=ends)
 
-        def encode(number: int, line: str, given: str) -> tuple[TokenIds, TokenIds]:
-            beside = _cut(writing.encode(trim(given)), longest, f"{what} {number}", warn)
+        def encode(number: int, line: str, given: str) -> tuple[ModelInput, TokenIds]:
+            beside = SourceLimit(longest, f"{what} {number}", warn).cut(writing.encode(trim(given)))
             taken = ends + len(beside) if is_prompt else 0  # a prompt and its continuation share the positions
             room = longest_source(options, model.options, taken) - added
-            tokens = _cut(reading.encode(trim(line)), room, f"line {number}", warn, keep_end=is_prompt)
-            return self.source(tokens, to) if tokens else [], beside
+            limit = SourceLimit(room, f"line {number}", warn, keep_end=is_prompt)
+            return self.encode_line(trim(line), limit, to), beside
 
         return (encode(number, *pair) for number, pair in enumerate(pairs, start=1))
+
+    def encode_line(self, line: str, limit: SourceLimit, to: str | None) -> ModelInput:
+        """The model's input for a line of text, cut to the limit; empty for an empty line."""
+        tokens = limit.cut(self.store.tokenizer(self.input_field).encode(line))
+        return self.source(tokens, to) if tokens else []
 
     def _outputs(self, prefix: TokenIds, hypotheses: list[Hypothesis]) -> list[Output]:
         texts = self.store.tokenizer(self.output_field).decode_batch([*prefix, *each.tokens] for each in hypotheses)
@@ -146,13 +173,13 @@ class GeneratingTask(Task):
         options = self.options.generation.model_copy(update={"method": "greedy", "nbest": 1})
         chosen = list(self.choose_samples(split, count))
         found = generate(cast(Model, model), [read for read, *_ in chosen], options, bos=self.start, eos=EOS)
-        source, target = self.store.tokenizer(self.input_field), self.store.tokenizer(self.output_field)
+        target = self.store.tokenizer(self.output_field)
         return [
-            SampleOutput(source.decode(given), target.decode(wanted), target.decode(best.tokens))
+            SampleOutput(given, target.decode(wanted), target.decode(best.tokens))
             for (_, given, wanted), [best] in zip(chosen, found, strict=True)
         ]
 
-    def choose_samples(self, split: str, count: int) -> Iterator[tuple[TokenIds, TokenIds, TokenIds]]:
+    def choose_samples(self, split: str, count: int) -> Iterator[tuple[ModelInput, str, TokenIds]]:
         """Some examples of a split: the model's input, the source to show, and the reference."""
         raise NotImplementedError
 
@@ -166,10 +193,3 @@ def _in_step(lines: Iterable[str], others: str | Iterable[str], what: str) -> It
         if line is None or other is None:
             raise UserError(f"there must be as many {what} as lines of input")
         yield line, other
-
-
-def _cut(tokens: TokenIds, longest: int, name: str, warn: Warn, *, keep_end: bool = False) -> TokenIds:
-    if len(tokens) <= longest:
-        return tokens
-    warn(f"{name}: cut from {len(tokens)} to {longest} tokens (max_source, or the positions the model has)")
-    return tokens[len(tokens) - longest :] if keep_end else tokens[:longest]

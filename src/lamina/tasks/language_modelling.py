@@ -90,7 +90,7 @@ class LanguageModelling(GeneratingTask):
         per_word = perplexity(losses.nll.item(), self.count_words(split))
         return loss_metrics(losses) | {"perplexity per word": per_word}
 
-    def choose_samples(self, split: str, count: int) -> Iterator[tuple[TokenIds, TokenIds, TokenIds]]:
+    def choose_samples(self, split: str, count: int) -> Iterator[tuple[TokenIds, str, TokenIds]]:
         """The first half of a document's beginning as the prompt, and the second as its reference."""
         documents = self.store[split]
         long_enough = np.flatnonzero(documents.lengths("text") > 1)
@@ -98,7 +98,7 @@ class LanguageModelling(GeneratingTask):
         for document in long_enough[places].tolist():
             text = documents.tokens("text", document)[: min(SHOWN, self.options.block_length)].tolist()
             beginning, rest = text[: len(text) // 2], text[len(text) // 2 :]
-            yield beginning, beginning, rest
+            yield beginning, self.store.tokenizer("text").decode(beginning), rest
 
     def count_words(self, split: str) -> int:
         """The number of words between white space, plus one end per document: what perplexity per word averages

@@ -5,6 +5,7 @@ BLEU and chrF come from sacreBLEU, with the signature that makes a score compara
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -82,3 +83,34 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> SacreBleuScore
 def signatures(kind: Bleu) -> dict[str, str]:
     """The signatures of BLEU and chrF, as sacreBLEU writes them."""
     return {"bleu": bleu(["a"], ["a"], kind).signature, "chrf": chrf(["a"], ["a"]).signature}
+
+
+WordNormalisation = Literal["none", "lower-case, no punctuation"]
+
+
+def error_rates(
+    hypotheses: Sequence[str], references: Sequence[str], normalisation: WordNormalisation = "none"
+) -> dict[str, float]:
+    """The word and the character error rate by jiwer, over the whole set, in percent.
+
+    Substitutions, deletions and insertions divided by the words or characters of the references; it may exceed 100.
+    """
+    import jiwer
+
+    given = [_normalise(text, normalisation) for text in hypotheses]
+    wanted = [_normalise(text, normalisation) for text in references]
+    return {"wer": 100 * jiwer.wer(wanted, given), "cer": 100 * jiwer.cer(wanted, given)}
+
+
+def error_rate_signatures(normalisation: WordNormalisation) -> dict[str, str]:
+    """How the error rates are computed."""
+    from importlib.metadata import version
+
+    text = f"jiwer {version('jiwer')} | white space collapsed, other normalisation: {normalisation}"
+    return {"wer": text, "cer": text}
+
+
+def _normalise(text: str, normalisation: WordNormalisation) -> str:
+    if normalisation != "none":
+        text = "".join(letter for letter in text.lower() if not unicodedata.category(letter).startswith("P"))
+    return " ".join(text.split())

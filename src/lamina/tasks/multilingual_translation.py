@@ -91,8 +91,8 @@ class MultilingualTranslation(SequenceToSequence):
             raise UserError(f"say which language to translate into, one of {', '.join(tokenizer.languages)}")
         return [tokenizer.tag(to), *tokens, EOS]
 
-    def source_of(self, batch: Batch) -> PackedField:
-        return append(join(batch["tag"], batch["source"]), EOS)
+    def source_of(self, batch: Batch, seed: int | None = None) -> PackedField:
+        return self.drop_words(append(join(batch["tag"], batch["source"]), EOS), batch, seed, "source")
 
     def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
         """BLEU of every direction, and its means over those out of the centre (EX), into it (XE), and all (`bleu`)."""

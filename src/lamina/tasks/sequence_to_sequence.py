@@ -18,7 +18,7 @@ from lamina.data.noise import drop_words
 from lamina.data.packed import Integers, PackedField, append, prepend
 from lamina.data.tokenizer import BOS, EOS, UNK
 from lamina.generate.scoring import perplexity
-from lamina.generate.search import generate
+from lamina.generate.search import ModelInput, generate
 from lamina.model.models import EncoderDecoder
 from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Vocabulary, tensor_of
 from lamina.tasks.generating import GeneratingOptions, GeneratingTask, TokenIds
@@ -48,15 +48,14 @@ class SequenceToSequence(GeneratingTask):
     def sizes(self, examples: Examples) -> Integers:
         return example_sizes(examples, self.fields, added=1)
 
-    def source_of(self, batch: Batch) -> PackedField:
-        """The encoder's input."""
-        return append(batch["source"], EOS)
+    def source_of(self, batch: Batch, seed: int | None = None) -> PackedField:
+        """The encoder's input. A seed is given in training, where noise is added."""
+        return self.drop_words(append(batch["source"], EOS), batch, seed, "source")
 
     def inputs(self, batch: Batch, *, seed: int | None = None) -> Inputs:
-        source, target = self.source_of(batch), prepend(batch["target"], BOS)
+        source = self.source_of(batch, seed)
+        target = self.drop_words(prepend(batch["target"], BOS), batch, seed, "target")
         labels = append(batch["target"], EOS)
-        if seed is not None and self.options.word_dropout:
-            source, target = self._drop(source, batch, seed, "source"), self._drop(target, batch, seed, "target")
         return Inputs(
             {"source": tensor_of(source), "target": tensor_of(target)},
             {"source_lengths": source.lengths, "target_lengths": target.lengths},
@@ -64,9 +63,12 @@ class SequenceToSequence(GeneratingTask):
             count=len(labels.ids),
         )
 
-    def _drop(self, field: PackedField, batch: Batch, seed: int, purpose: str) -> PackedField:
-        spared = tuple(range(len(self.store.tokenizer("source").specials)))
+    def drop_words(self, field: PackedField, batch: Batch, seed: int | None, name: str) -> PackedField:
+        """Word dropout on the field `name`, in training."""
         chance = self.options.word_dropout
+        if seed is None or not chance:
+            return field
+        spared = tuple(range(len(self.store.tokenizer(name).specials)))
         return drop_words(
             field,
             batch.examples,
@@ -75,7 +77,7 @@ class SequenceToSequence(GeneratingTask):
             seed=seed,
             epoch=batch.epoch,
             spared=spared,
-            purpose=purpose,
+            purpose=name,
         )
 
     def source(self, tokens: list[int], to: str | None) -> list[int]:
@@ -84,13 +86,13 @@ class SequenceToSequence(GeneratingTask):
     def generate(self, model: EncoderDecoder, split: str, max_tokens: int) -> tuple[list[str], list[str]]:
         """The model's output for every source that fits it, and the references, in the order of the split."""
         tokenizer, count = self.store.tokenizer("target"), len(self.examples(split))
-        sources: list[list[int]] = [[]] * count
+        sources: list[ModelInput] = [[]] * count
         references = [""] * count
         for batch, _ in self.every_batch(model, split, max_tokens):
             correct = tokenizer.decode_batch(batch["target"].sequences())
             rows = zip(batch.examples, self.source_of(batch).sequences(), correct, strict=True)
             for example, source, reference in rows:
-                sources[example], references[example] = source.tolist(), reference
+                sources[example], references[example] = source, reference
         kept = self.fitting(model, split)
         sources, references = [sources[at] for at in kept], [references[at] for at in kept]
         found = generate(model, sources, self.options.generation, bos=BOS, eos=EOS)
@@ -101,13 +103,17 @@ class SequenceToSequence(GeneratingTask):
         hypotheses, references = self.generate(model, split, max_tokens)
         return loss_metrics(self.total_losses(model, split, max_tokens)) | self.score(hypotheses, references)
 
-    def choose_samples(self, split: str, count: int) -> Iterator[tuple[TokenIds, TokenIds, TokenIds]]:
+    def choose_samples(self, split: str, count: int) -> Iterator[tuple[ModelInput, str, TokenIds]]:
         """Examples evenly spaced from the shortest to the longest."""
         batches = self.batches(split, OrderOptions(max_tokens=1, shuffle=False, oversize="alone"))
         last = len(batches.plan.epoch(0)) - 1
         for index in np.linspace(0, last, count).astype(int).tolist():
             batch = batches.batch(0, index)
-            yield self.source_of(batch).ids.tolist(), batch["source"].ids.tolist(), batch["target"].ids.tolist()
+            yield self.source_of(batch).ids, self.show_source(batch), batch["target"].ids.tolist()
+
+    def show_source(self, batch: Batch) -> str:
+        """The source of a batch of one example, as a person reads it."""
+        return self.store.tokenizer("source").decode(batch["source"].ids)
 
     def score(self, hypotheses: list[str], references: list[str]) -> dict[str, float]:
         """The metrics that compare generated text with references."""

@@ -68,6 +68,7 @@ def test_an_installed_package_adds_readers_by_entry_point(tmp_path: Path) -> Non
 
 
 def test_every_format_has_a_reader() -> None:
-    assert set(READERS) == {"parallel", "tsv", "jsonl", "plain", "glue", "wikitext", "hub", "embedded"}
+    text = {"parallel", "tsv", "jsonl", "plain", "glue", "wikitext", "hub", "embedded"}
+    assert set(READERS) == text | {"librispeech", "speech-archive"}
     with pytest.raises(UserError, match="unknown format 'jsnl'; did you mean 'jsonl'"):
         make_reader("jsnl", (), "train", {})

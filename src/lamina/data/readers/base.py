@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Self
 
+from lamina.data.speech.recordings import Recording
 from lamina.errors import UserError, nearest
 from lamina.files.text_lines import read_lines
 
@@ -23,7 +24,8 @@ Unit = Literal["line", "paragraph"]
 class Example(NamedTuple):
     """One example and where it was read, so that later errors can name file and line."""
 
-    fields: dict[str, str | int]
+    fields: Mapping[str, str | int | Recording]
+    """Texts, labels, and recordings of speech."""
     file: str
     line: int
 

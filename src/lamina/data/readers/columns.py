@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 
 from lamina.data.readers.base import EMPTY, Example, LabelSet, Notes, is_blank
+from lamina.data.speech.recordings import AudioFile, Recording
 from lamina.errors import UserError, nearest
 from lamina.files.text_lines import check_text
 
-LABEL = "label"
+LABEL, AUDIO = "label", "audio"
+"""The fields that are not text: the label of an example, and the path of a recording, relative to the file that names
+it."""
 
 
 def make_example(
@@ -16,10 +20,12 @@ def make_example(
 ) -> Example | None:
     """The example of a record with checked values; None, with a note, if one of its texts is blank."""
     where = f"{file}, line {line}"
-    fields: dict[str, str | int] = {}
+    fields: dict[str, str | int | Recording] = {}
     for field, value in values.items():
         if field == LABEL:
             fields[field] = labels.identify(value, where)
+        elif field == AUDIO and isinstance(value, str) and value.strip():
+            fields[field] = AudioFile(os.path.join(os.path.dirname(file), check_text(value.strip(), where)))
         elif isinstance(value, str):
             fields[field] = check_text(value, where)
         else:

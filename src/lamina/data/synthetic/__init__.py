@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from lamina.data.synthetic.language import LANGUAGES
 from lamina.data.synthetic.lexicon import SPLITS
 from lamina.data.synthetic.sentence_pairs import entailment_pairs, paraphrase_pairs
+from lamina.data.synthetic.speech import SpokenSentence, spoken_sentences
 from lamina.data.synthetic.texts import headline_pairs, running_text, translation_pairs
 
 __all__ = [
@@ -27,7 +28,7 @@ __all__ = [
     "translation_pairs",
 ]
 
-FieldValues = tuple[str | int, ...]
+FieldValues = tuple[str | int | SpokenSentence, ...]
 
 
 class SyntheticKind(NamedTuple):
@@ -35,7 +36,8 @@ class SyntheticKind(NamedTuple):
 
     fields: tuple[str, ...]
     generate: Callable[[str, int, str | None], Iterable[FieldValues]]
-    """From a split, a number of examples and a language (None for the default) to the values of the fields."""
+    """From a split, a number of examples and a variant (None for the default) to the values of the fields. The variant
+    is a language, a language pair, or the noise level of speech."""
 
 
 def _translations(short: bool) -> Callable[[str, int, str | None], Iterator[FieldValues]]:
@@ -63,6 +65,7 @@ KINDS = {
     "headlines": SyntheticKind(("source", "target"), _in_language(headline_pairs)),
     "text": SyntheticKind(("text",), _in_language(_texts)),
     "paraphrases": SyntheticKind(("first", "second", "label"), _in_language(paraphrase_pairs)),
+    "speech": SyntheticKind(("audio", "target"), spoken_sentences),
     "entailments": SyntheticKind(("first", "second", "label"), _in_language(entailment_pairs)),
 }
 """The kinds by name. The file of a task that needs another kind of examples adds it here."""

@@ -1,0 +1,1 @@
+"""Speech: recordings, log-mel filterbanks, and SpecAugment."""
