@@ -71,8 +71,12 @@ def _resized(sets: Any, count: int) -> Any:
 ORDER = OrderOptions(max_tokens=300)
 
 
-def first_inputs(task: Task, seed: int | None = None) -> Inputs:
-    return task.inputs(task.batches("train", ORDER).batch(0, 0), seed=seed)
+SEVERAL = OrderOptions(max_tokens=1500)
+"""Batches of several examples in every task, recordings of some 200 frames included."""
+
+
+def first_inputs(task: Task, seed: int | None = None, order: OrderOptions = ORDER) -> Inputs:
+    return task.inputs(task.batches("train", order).batch(0, 0), seed=seed)
 
 
 def rows(ids: torch.Tensor, lengths: np.ndarray) -> list[list[int]]:

@@ -18,7 +18,9 @@ from lamina.tasks.generating import GeneratingTask
 from support.small_corpora import options, sentences, write
 from support.small_tasks import model_for, task_of
 
-GENERATING = [name for name in TASKS if issubclass(TASKS[name], GeneratingTask)]
+GENERATING = [
+    name for name in TASKS if issubclass(TASKS[name], GeneratingTask) and name != "speech-recognition"
+]  # whose own test compares recordings
 EDGES = ("  {}", "{} ", "\t{}\u00a0", "{}", "\u3000{} \u2028")
 
 

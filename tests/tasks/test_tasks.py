@@ -12,7 +12,7 @@ from lamina import UserError
 from lamina.model.options import ModelChoices
 from lamina.tasks import TASKS
 from lamina.tasks.base import Inputs
-from support.small_tasks import ORDER, SMALL, first_inputs, model_for, rows, task_of
+from support.small_tasks import ORDER, SEVERAL, SMALL, first_inputs, model_for, rows, task_of
 
 every_task = pytest.mark.parametrize("name", TASKS)
 
@@ -42,9 +42,9 @@ def test_losses_add_up_over_any_split_of_the_batch(name: str, folder: Path) -> N
     try:
         task = task_of(name, folder)
         model = model_for(task)
-        whole = task.losses(model, first_inputs(task))
+        whole = task.losses(model, first_inputs(task, order=SEVERAL))
         shares = [
-            task.losses(model, task.inputs(task.batches("train", ORDER, rank=rank, processes=3).batch(0, 0)))
+            task.losses(model, task.inputs(task.batches("train", SEVERAL, rank=rank, processes=3).batch(0, 0)))
             for rank in range(3)
         ]
         assert sum(share.count for share in shares) == whole.count

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import shutil
+import zipfile
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -161,7 +162,7 @@ def _read_chunk(path: Path) -> Extracted | None:
             notes = json.loads(file["notes"].tobytes())
             if hashlib.sha256(features.tobytes()).digest() != file["digest"].tobytes():
                 return None
-    except (OSError, ValueError, KeyError, EOFError):
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
     dropped = {int(index): str(reason) for index, reason in notes["dropped"].items()}
     return Extracted(features, lengths, dropped, Counter(notes["repaired"]))
