@@ -179,7 +179,7 @@ def test_the_stored_config_leaves_nothing_to_a_default(task: str, stores: Path) 
         for part in key.split("."):
             value = value[part]
     assert stored["model"]["residual_options"]["omega"] == "profile"
-    assert stored["model"]["shared_embeddings"] == "all"
+    assert stored["model"]["shared_embeddings"] == ("decoder" if task == "speech-recognition" else "all")
     assert stored["schedule"]["decay_steps"] == 3, "where the warm-up ends"
     assert stored["model"]["preset"] == "none"
 

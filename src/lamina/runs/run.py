@@ -165,7 +165,8 @@ class Run:
         checkpoint: `best`, `latest`, `average` or `step-…`.
         generation: options of `GenerateOptions` that replace those of the config, in evaluations too.
         """
-        check_origins(self.folder, read_config(self.path))
+        if self.folder.config.exists():
+            check_origins(self.folder, read_config(self.path))  # not self.config, which may leave values to defaults
         options = self.config.task_options
         if generation:
             own = options.model_dump()
