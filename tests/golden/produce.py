@@ -31,7 +31,7 @@ from lamina.model.initialisation import Initialisation
 from lamina.model.options import ModelChoices
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.run import Run
-from lamina.studies.reuse import initialisation_versions, scheme_versions, task_versions
+from lamina.studies.reuse import initialisation_versions, optimiser_versions, scheme_versions, task_versions
 from lamina.tasks import TASKS, build_task
 from lamina.training.config import RunConfig
 from lamina.training.optimisers import OPTIMISERS
@@ -71,7 +71,8 @@ def rows() -> dict[str, Row]:
     for name in get_args(ScheduleOptions.model_fields["name"].annotation):
         found[f"schedule/{name}"] = Row((SHARED,), partial(schedule, name))
     for name in OPTIMISERS:
-        found[f"optimiser/{name}"] = Row((SHARED, "scheme post-ln", "task translation"), partial(optimiser, name))
+        depends = (SHARED, "scheme post-ln", "task translation", f"optimiser {name}")
+        found[f"optimiser/{name}"] = Row(depends, partial(optimiser, name))
     for name in residual.names():
         found[f"losses/{name}"] = Row((SHARED, f"scheme {name}"), partial(scheme_losses, name))
         found[f"scheme/{name}"] = Row((SHARED, f"scheme {name}", "task translation"), partial(scheme, name))
@@ -96,6 +97,7 @@ def versions() -> dict[str, dict[str, int]]:
     present = {SHARED: {SHARED: training_package.RESULT_VERSION}, MEASURES: {MEASURES: measures.RESULT_VERSION}}
     present |= {f"scheme {name}": scheme_versions(name) for name in residual.names()}
     present |= {f"task {name}": task_versions(name) for name in TASKS}
+    present |= {f"optimiser {name}": optimiser_versions(name) for name in OPTIMISERS}
     present |= {f"initialisation {name}": initialisation_versions(name) for name in get_args(Initialisation)}
     return {
         name: {component: version for each in row.depends for component, version in present[each].items()}

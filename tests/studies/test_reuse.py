@@ -16,6 +16,7 @@ from lamina.runs.diagnose import Extent
 from lamina.studies.reuse import Fingerprint, diagnosis_fingerprint, result_versions, scheme_versions
 from lamina.tasks import TASKS
 from lamina.training.config import RunConfig
+from lamina.training.optimisers import OPTIMISERS
 
 
 def toy(folder: Path, sentences: int) -> Store:
@@ -116,6 +117,16 @@ def test_runs_of_an_initialisation_that_has_changed_are_trained_again(store: Sto
     assert changes(store, fairseq, before) == ["result version of initialisation fairseq: 1 -> 2"]
     xavier = config(model={"init": "xavier"})
     assert changes(store, xavier, before) == ["model.init: fairseq -> xavier"]
+
+
+def test_runs_of_an_optimiser_that_has_changed_are_trained_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    adam, sgd = config(), config(optimiser={"name": "sgd"})
+    before = Fingerprint.of(adam, store), Fingerprint.of(sgd, store)
+    monkeypatch.setattr(OPTIMISERS["adam"], "result_version", 2)
+    assert changes(store, adam, before[0]) == ["result version of optimiser adam: 1 -> 2"]
+    assert changes(store, sgd, before[1]) == []
+    derived = config(optimiser={"name": "adamw"})
+    assert result_versions(derived)["optimiser adam"] == 2, "adamw is built by adam's code"
 
 
 def test_a_scheme_depends_on_the_versions_of_those_it_derives_from(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """When a finished run can be reused: while its resolved config, its data and the result versions of its code are equal.
 
 Result versions are small integers declared at the code they belong to: one for what all runs share
-(`lamina.training.RESULT_VERSION`), one per scheme and one per task (`result_version`), one per base initialisation
+(`lamina.training.RESULT_VERSION`), one per scheme, task and optimiser (`result_version`), one per base initialisation
 (`lamina.model.initialisation.RESULT_VERSIONS`). Whoever changes results raises one, see CONTRIBUTING; an edit that
 changes no result trains nothing again. Diagnoses also depend on the version of the measures
 (`lamina.diagnosis.measures.RESULT_VERSION`), on the thresholds and on how many seeds and batches are measured: where
@@ -35,6 +35,7 @@ from lamina.runs.changes import differences
 from lamina.runs.diagnose import Extent
 from lamina.tasks import TASKS
 from lamina.training.config import RunConfig
+from lamina.training.optimisers import OPTIMISERS
 
 
 class Fingerprint(Options):
@@ -85,6 +86,7 @@ class Fingerprint(Options):
 def result_versions(config: RunConfig) -> dict[str, int]:
     """The result versions of the code that trains a config."""
     found = {"shared path": training.RESULT_VERSION} | initialisation_versions(config.model.init)
+    found |= optimiser_versions(config.optimiser.name)
     for name in pair(config.model.residual):
         found |= scheme_versions(name)
     return found | task_versions(config.task)
@@ -93,6 +95,12 @@ def result_versions(config: RunConfig) -> dict[str, int]:
 def initialisation_versions(name: str) -> dict[str, int]:
     """The result version of a base initialisation, if it is above 1: `{"initialisation fairseq": 2}`."""
     return {f"initialisation {name}": RESULT_VERSIONS[name]} if name in RESULT_VERSIONS else {}
+
+
+def optimiser_versions(name: str) -> dict[str, int]:
+    """The result versions above 1 of an optimiser and of those that it derives from: `{"optimiser adam": 2}`."""
+    found = _with_bases(OPTIMISERS, OPTIMISERS[name])
+    return {f"optimiser {base}": version for base, version in found if version > 1}
 
 
 def scheme_versions(name: str) -> dict[str, int]:

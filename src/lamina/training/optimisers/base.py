@@ -20,6 +20,9 @@ class Optimiser:
     """An update rule: a `name`, `build` and `state_tensors`, and nested `Options` where the shared ones are too few."""
 
     name: ClassVar[str]
+    result_version: ClassVar[int] = 1
+    """Raise it when the optimiser updates weights differently than before: its finished runs are then trained again.
+    Not inherited."""
     is_adaptive: ClassVar[bool] = False
     """Whether a step moves each weight by about the learning rate, as Adam's does, whatever the gradient's size."""
 
