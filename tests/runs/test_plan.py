@@ -11,6 +11,7 @@ from lamina import Transformer, UserError, residual
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.data.store import Store
+from lamina.report.terminal.runs import show_plan
 from lamina.runs.plan import SavedTensors, make_plan
 from lamina.tasks import build_task
 from lamina.training.config import RunConfig
@@ -101,3 +102,11 @@ def test_a_cost_that_depends_on_the_words_is_refused(store: Store) -> None:
     with pytest.raises(UserError, match="cannot be planned"):
         make_plan(config(task="language-modelling", model=MODEL | {"adaptive_cutoffs": (5, 20)}), store)
     assert torch.get_default_dtype() == torch.float32
+
+
+def test_the_plan_says_what_it_assumes(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = make_plan(config(), store, devices=8, teraflops=312.0, efficiency=0.35)
+    show_plan(plan)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Time: 8 devices of 312 teraFLOP/s each in fp32, of which 35% is reached" in shown
+    assert "Memory: weights, gradients and optimiser state in fp32" in shown

@@ -21,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lamina.data.store import Store
 from lamina.errors import UserError
+from lamina.formatting import count
 from lamina.model.transformer import Transformer
 from lamina.tasks import build_task
 from lamina.tasks.base import Inputs, Task
@@ -48,6 +49,8 @@ class Plan:
     flops_per_step: int
     seconds: float
     """Of the whole run, at the given efficiency."""
+    assumptions: tuple[str, ...]
+    """What the numbers rest on, as sentences."""
 
     @property
     def memory(self) -> int:
@@ -94,6 +97,13 @@ def make_plan(
         tokens_per_step=config.data.max_tokens,
         flops_per_step=flops,
         seconds=config.train.steps * flops / per_second,
+        assumptions=(
+            f"Time: {count(devices, 'device')} of {teraflops:,.4g} teraFLOP/s each in {config.train.precision}, of "
+            f"which {efficiency:.0%} is reached; validation, checkpoints and communication take none.",
+            "Memory: weights, gradients and optimiser state in fp32; activations of a batch of middle length; what the "
+            "allocator and the kernels keep for themselves is not counted.",
+            f"Length: {config.train.steps:,} steps; operations are counted on one batch of the training data.",
+        ),
     )
 
 

@@ -62,7 +62,10 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
     display.note("something")
     assert shown.getvalue().splitlines() == [
         "padding: none outside attention, 25.0% of the scores inside",
-        *(f"step {at}/2,000  loss 2.500  ppl 7.4  lr 1.25e-03  12,346 tok/s" for at in (1, 11, 21)),
+        *(
+            f"step {at}/2,000  loss 2.500  ppl 7.4  lr 1.25e-03  12,346 tok/s{left}"
+            for at, left in ((1, ""), (11, "  30 min 8 s left"), (21, "  31 min 25 s left"))
+        ),
         "step 30  validation nll 2.0000  perplexity 7.39  bleu 12.35",
         "something",
     ]

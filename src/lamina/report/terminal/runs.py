@@ -114,6 +114,9 @@ def show_plan(plan: Plan) -> None:
     console.print(
         f"\n{tera:,.3f} teraFLOPs a step of {plan.tokens_per_step:,.0f} tokens, {duration(plan.seconds)} in all"
     )
+    console.print()
+    for assumption in plan.assumptions:
+        console.print(assumption, style="dim", markup=False)
 
 
 def _scores_table(scores: Mapping[str, Mapping[str, float]]) -> Table:

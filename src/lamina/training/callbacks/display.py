@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from lamina.formatting import duration
 from lamina.generate.scoring import perplexity
 from lamina.terminal import open_console
 from lamina.training.callbacks.base import Callback
@@ -25,12 +26,14 @@ class Display(Callback):
         self.console = open_console(stderr=True, quiet=quiet)
         self._bar: Progress | None = None
         self._last_line = 0.0
+        self._start = (0.0, 0)  # time and step
 
     def note(self, text: str) -> None:
         """Print a message as it is."""
         self.console.print(text)
 
     def on_start(self, training: Training) -> None:
+        self._start = time.monotonic(), training.step
         if not self.console.quiet:
             padding = training.batches.attention_padding()
             self.note(f"padding: none outside attention, {padding:.1%} of the scores inside")
@@ -45,7 +48,14 @@ class Display(Callback):
             self._bar.update(self._bar.task_ids[0], completed=training.step, description=_describe(values))
         elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
-            self.console.print(f"step {training.step:,}/{training.config.train.steps:,}  {_describe(values)}")
+            of = f"{training.step:,}/{training.config.train.steps:,}"
+            self.console.print(f"step {of}  {_describe(values)}{self._time_left(training)}")
+
+    def _time_left(self, training: Training) -> str:
+        """At the mean speed so far, validations and checkpoints included; empty before the second step."""
+        start, first = self._start
+        done, left = training.step - first, training.config.train.steps - training.step
+        return f"  {duration(left * (time.monotonic() - start) / done)} left" if done > 1 and left > 0 else ""
 
     def on_validation(self, training: Training, values: Mapping[str, float]) -> None:
         others = "".join(
