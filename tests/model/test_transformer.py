@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import lamina
-from lamina import residual
+from lamina import UserError, residual
 from support.padded_tokens import SMALL, TOKENS
 
 
@@ -55,3 +55,10 @@ def test_whole_models_run_on_the_meta_device(kind: str) -> None:
     scores = model(tokens, tokens) if kind == "encoder-decoder" else model(tokens)
     scores.sum().backward()
     assert scores.is_meta
+
+
+def test_a_model_that_does_not_fit_is_refused_with_its_size() -> None:
+    with pytest.raises(UserError, match=r"does not fit into memory: 192,[\d,]+ parameters, .* GiB in fp32"):
+        lamina.Transformer.from_preset("base", model_dim=4_000_000, num_layers=1)
+    with pytest.raises(UserError, match="does not fit into memory: make it smaller"):
+        lamina.Transformer.from_preset("base", model_dim=4_000_000_000, num_layers=1)

@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Self, cast
 import torch
 from torch import Tensor, nn
 
+from lamina.errors import UserError
+from lamina.formatting import size
 from lamina.model.attention import CrossAttention, SelfAttention
 from lamina.model.embedding import AdaptiveTable, ConvolutionalFrontEnd, Embedding
 from lamina.model.feed_forward import FeedForward, LinearFeedForward
@@ -54,7 +56,13 @@ class Transformer(nn.Module):
             SingleStack,
         )
 
-        return EncoderDecoder(options) if options.kind == "encoder-decoder" else SingleStack(options)
+        kind = EncoderDecoder if options.kind == "encoder-decoder" else SingleStack
+        try:
+            return kind(options)
+        except (RuntimeError, MemoryError) as error:
+            if not _is_lack_of_memory(error):
+                raise
+            raise UserError(f"the model does not fit into memory: {_describe_size(kind, options)}") from None
 
     def stacks(self) -> Iterator[Stack]:
         for name in self.stack_names:
@@ -183,3 +191,20 @@ def _new_layer(options: ModelOptions, layer: int, *, causal: bool, crossed: bool
         activation, dropout = options.activation, options.activation_dropout
         sublayers.append(FeedForward(dim, options.feed_forward_dim, activation=activation, dropout=dropout, bias=bias))
     return sublayers
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    """Whether torch could not allocate a tensor; on a CPU it says so by the message alone."""
+    words = ("can't allocate memory", "not enough memory", "out of memory", "overflowed")
+    return isinstance(error, MemoryError) or any(each in str(error) for each in words)
+
+
+def _describe_size(kind: type[Transformer], options: ModelOptions) -> str:
+    """The size of a model that could not be built, and what to do."""
+    remedy = "make it smaller (model_dim, feed_forward_dim, num_layers); lamina plan estimates what a run needs"
+    try:
+        with torch.device("meta"):
+            parameters = kind(options).num_parameters()
+    except RuntimeError:  # a matrix with more elements than can be counted
+        return remedy
+    return f"{parameters:,} parameters, of which the weights alone take {size(4 * parameters)} in fp32; {remedy}"
