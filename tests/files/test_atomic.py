@@ -41,3 +41,15 @@ def test_a_write_that_fails_leaves_the_former_content(
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"absent/file: cannot be written \(No such file or directory\)"):
         write_file(tmp_path / "absent" / "file", b"")
+
+
+def test_files_that_killed_processes_left_are_removed_when_they_are_old(tmp_path: Path) -> None:
+    old, young, other = (tmp_path / name for name in (".a.json.11.partial", ".a.json.12.partial", ".b.json.13.partial"))
+    folder = tmp_path / ".a.json.14.partial"
+    folder.mkdir()
+    for path in (old, young, other, folder / "inside"):
+        path.write_text("half")
+    for path in (old, other, folder):
+        os.utime(path, (0, 0))
+    write_file(tmp_path / "a.json", b"{}")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["a.json", young.name, other.name])

@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from lamina.errors import UserError
-from lamina.files.atomic import sync_folder
+from lamina.files.atomic import partial_path, sync_folder
 
 MAX_BYTES = 100 << 30
 MAX_MEMBERS = 100_000
@@ -41,7 +41,7 @@ def unpack(archive: str | Path, folder: str | Path, max_bytes: int = MAX_BYTES, 
         raise UserError(f"{archive}: no such file.")
     if not archive.name.lower().endswith((".tar", ".tar.gz", ".tgz", ".tar.bz2", ".zip")):
         raise UserError(f"{archive}: not an archive Lamina unpacks; give .tar, .tar.gz, .tgz, .tar.bz2 or .zip.")
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    partial = partial_path(folder)
     limits = _Limits(archive, max_bytes, max_members)
     try:
         partial.mkdir(parents=True)
