@@ -33,7 +33,7 @@ golden: $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python -m golden.write
 
 bench: $(VENV)/.bench
-	for name in $(BENCHMARKS); do PYTHONPATH=$(VENV)/bench $(BIN)/python benchmarks/$$name.py || exit 1; done
+	for name in $(BENCHMARKS); do PYTHONPATH=tests:$(VENV)/bench $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist lamina-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -18,9 +18,10 @@ import torch
 
 from lamina import Transformer
 from lamina.data.batches import Batch, Batches, BatchPlan, OrderOptions, ReadAhead
-from lamina.data.examples import MemorySplit, example_sizes
+from lamina.data.examples import example_sizes
 from lamina.data.noise import drop_words
 from lamina.data.packed import PackedField, append, prepend, score_cells, to_tensors
+from support.memory_batches import MemorySplit, batches_from
 
 BOS, EOS, UNKNOWN, VOCABULARY = 1, 2, 3, 10_000
 
@@ -59,7 +60,7 @@ def training_rate(batches: Batches, steps: int) -> float:
     model = Transformer.from_preset("iwslt", vocab_size=VOCABULARY)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
     rates = []
-    for batch in islice(batches.forever(), steps + 1):
+    for batch in islice(batches_from(batches), steps + 1):
         start = time.perf_counter()
         source, target = append(batch["source"], EOS), prepend(batch["target"], BOS)
         labels = torch.from_numpy(append(batch["target"], EOS).ids)
@@ -91,8 +92,8 @@ def main() -> None:
     print(f"padding inside attention scores: {padding:.1%}; everywhere else: none")
 
     batches = Batches(split, plan)
-    print(f"alone:         {rate(map(ready, batches.forever()), given.seconds):12,.0f} tokens/s")
-    with ReadAhead(map(ready, batches.forever())) as ahead:
+    print(f"alone:         {rate(map(ready, batches_from(batches)), given.seconds):12,.0f} tokens/s")
+    with ReadAhead(map(ready, batches_from(batches))) as ahead:
         made = rate(ahead, given.seconds)
         print(f"reading ahead: {made:12,.0f} tokens/s")
     consumed = training_rate(batches, given.steps)

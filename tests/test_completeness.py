@@ -1,4 +1,7 @@
-"""Every scheme, task, optimiser, measure and check has a test and a golden value; every class has a name of its own."""
+"""Every module has a test of its name, and every class a name of its own.
+
+Every scheme, task, optimiser, measure and check has a test and a golden value.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,8 @@ SUITES = {
 """Kinds whose suite runs the same tests over all members."""
 FOLDERS = {"measure": (MEASURES, "diagnosis/measures"), "check": (CHECKS, "diagnosis/checks")}
 """Kinds whose members have tests of their own."""
+WITHOUT_OWN_TEST = {"version.py": "one constant, which tests/cli/test_app.py compares with `lamina --version`"}
+"""Modules without a test file of their own, and why; members of a kind in `SUITES` need none."""
 
 
 def own(registry: Registry[Any]) -> list[str]:
@@ -74,6 +79,23 @@ def is_tested_by(file: Path, package: str) -> bool:
     return has_tests and bool(imported & used or module.replace("_", "-") in texts)
 
 
+def without_mirrored_test(source: Path, tests: Path) -> list[str]:
+    """The modules below a folder without a test file of their name at the same place below the folder of tests."""
+    modules = (file.relative_to(source) for file in sorted(source.rglob("*.py")) if not file.name.startswith("__"))
+    return [str(each) for each in modules if not checks_something(tests / each.parent / f"test_{each.name}")]
+
+
+def checks_something(file: Path) -> bool:
+    """Whether there is such a file, with a test, and an assertion or an error that a test expects."""
+    if not file.is_file():
+        return False
+    nodes = list(ast.walk(ast.parse(file.read_text("utf-8"))))
+    names = [each.name for each in nodes if isinstance(each, ast.FunctionDef)]
+    expected = [each for each in nodes if isinstance(each, ast.Attribute) and each.attr == "raises"]
+    asserts = [each for each in nodes if isinstance(each, ast.Assert)]
+    return any(name.startswith("test_") for name in names) and bool(asserts or expected)
+
+
 def without_golden_value(kind: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if f"{kind}/{name}" not in table.read_values()]
 
@@ -87,6 +109,26 @@ def diagnosed() -> dict[str, set[str]]:
             found["measure"] |= {key for key, lines in each["measures"].items() if lines}
             found["check"] |= {check for check, values in each["findings"].items() if values}
     return found
+
+
+def test_every_module_has_a_test_of_its_name() -> None:
+    members = {member for registry, _ in SUITES.values() for member in map(registry.__getitem__, own(registry))}
+    covered = {str(Path(inspect.getfile(member)).resolve().relative_to(SOURCE.resolve())) for member in members}
+    missing = without_mirrored_test(SOURCE, TESTS)
+    assert [each for each in missing if each not in covered | set(WITHOUT_OWN_TEST)] == []
+    assert set(WITHOUT_OWN_TEST) <= set(missing), "an exception that is no longer needed"
+
+
+def test_a_module_without_a_test_is_found(tmp_path: Path) -> None:
+    source, tests = tmp_path / "source", tmp_path / "tests"
+    for folder in (source / "model", tests / "model"):
+        folder.mkdir(parents=True)
+    for name in ("__init__", "stack", "heads", "cache"):
+        (source / "model" / f"{name}.py").touch()
+    (tests / "model" / "test_stack.py").write_text("def test_it():\n    assert 1 + 1 == 2")
+    (tests / "model" / "test_heads.py").write_text("def test_it():\n    heads()")
+    (tests / "test_cache.py").write_text("def test_it():\n    assert 1 + 1 == 2")
+    assert without_mirrored_test(source, tests) == ["model/cache.py", "model/heads.py"]
 
 
 @pytest.mark.parametrize("kind", SUITES)

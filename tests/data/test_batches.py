@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.data.batches import Batch, Batches, BatchPlan, OrderOptions, ReadAhead, share
-from lamina.data.examples import Examples, MemorySplit, example_sizes
+from lamina.data.examples import Examples, example_sizes
 from lamina.data.noise import permutation
-from lamina.data.packed import PackedField, score_cells
+from lamina.data.packed import score_cells
 from lamina.errors import UserError
 from support.batch_plans import locate
+from support.memory_batches import MemorySplit, batches_from
 
 sizes_of_examples = st.lists(st.integers(1, 40), min_size=1, max_size=120)
 
@@ -186,9 +187,9 @@ def test_several_processes_have_the_global_batches_of_one(processes: int) -> Non
 @settings(max_examples=30)
 def test_going_on_from_any_step_gives_the_same_batches(step: int, rank: int) -> None:
     split = split_of(60)
-    straight = list(islice(batches_of(split, rank, 2).forever(), step + 5))
+    straight = list(islice(batches_from(batches_of(split, rank, 2)), step + 5))
     resumed = batches_of(split, rank, 2)
-    again = islice(resumed.forever(*locate(resumed.plan, step)), 5)
+    again = islice(batches_from(resumed, *locate(resumed.plan, step)), 5)
     for expected, batch in zip(straight[step:], again, strict=True):
         assert (batch.epoch, batch.index) == (expected.epoch, expected.index)
         assert contents(batch) == contents(expected)
@@ -212,21 +213,6 @@ def test_only_the_fields_asked_for_are_read() -> None:
 def test_sizes_count_the_longer_field_and_what_is_added() -> None:
     split = MemorySplit({"source": [[1, 2, 3], [1]], "target": [[1], [1, 2]]})
     assert example_sizes(split, ("source", "target"), added=2).tolist() == [5, 4]
-
-
-def test_a_memory_split_refuses_fields_that_do_not_belong_together() -> None:
-    with pytest.raises(UserError, match="source 1, target 2"):
-        MemorySplit({"source": [[1]], "target": [[1], [2]]})
-    with pytest.raises(UserError, match="did you mean 'source'"):
-        MemorySplit({"source": [[1]]}).lengths("sourc")
-
-
-def test_a_memory_split_can_be_made_from_packed_arrays() -> None:
-    split = MemorySplit({"text": PackedField(np.arange(5), np.array([2, 3]))})
-    assert split.tokens("text", 1).tolist() == [2, 3, 4]
-    ids, lengths = split.gather("text", np.array([1, 0]))
-    assert ids.tolist() == [2, 3, 4, 0, 1]
-    assert lengths.tolist() == [3, 2]
 
 
 def readers() -> int:

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.data.batches import Batches, BatchPlan, OrderOptions
-from lamina.data.examples import Blocks, JoinedExamples, MemorySplit, TemperatureSampling, example_sizes, windows
+from lamina.data.examples import Blocks, JoinedExamples, TemperatureSampling, example_sizes, windows
 from lamina.data.packed import prepend
 from lamina.errors import UserError
 from support.batch_plans import locate
+from support.memory_batches import MemorySplit
 
 END = 0
 documents_of_tokens = st.lists(st.lists(st.integers(1, 99), max_size=12), min_size=1, max_size=8)

@@ -23,7 +23,6 @@ from lamina.data.store import Store
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.vocabulary import VocabularyOptions
 from lamina.errors import UserError
-from lamina.files.progress import progress_bar
 from lamina.files.text_lines import BYTE_ORDER_MARK, CARRIAGE_RETURN
 from support.small_corpora import WORDS, options, parallel, sentences, texts, write
 
@@ -402,17 +401,11 @@ def test_unequal_counts_are_refused_before_any_work(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.iterdir() if "store" in path.name]
 
 
-def test_progress_counts_examples_and_is_silent_without_a_terminal(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_counts_examples(tmp_path: Path) -> None:
     reports: list[tuple[str, int, int | None]] = []
     prepare(options(tmp_path, **parallel(tmp_path, 5000)), lambda *report: reports.append(report))
     assert reports[0] == ("reading source, target for the vocabulary", 0, None)
     assert reports[-1] == ("encoding train", 5000, 5000)
-    with progress_bar() as progress:
-        progress("encoding", 1, 2)
-        progress("encoding", 2, 2)
-    assert capfd.readouterr() == ("", "")
 
 
 MEASURE = """

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from lamina.data.prepare import PrepareOptions, prepare
+from lamina.data.prepare import prepare
+from lamina.data.prepare_options import LanguagePair, PrepareOptions
 from lamina.data.vocabulary import VocabularyOptions
 from lamina.errors import UserError
 from support.small_corpora import options, write
@@ -46,3 +47,21 @@ def test_one_file_stands_for_a_list_of_one(tmp_path: Path) -> None:
     assert options(tmp_path, train="a").train == ("a",)
     assert options(tmp_path, train={"de-en": "a"}).train == {"de-en": ("a",)}
     assert len(prepare(options(tmp_path, format="plain", train="a"))["train"]) == 2
+
+
+@pytest.mark.parametrize("name", ["de-en", "train/de-en"])
+def test_a_set_is_named_after_a_pair_of_languages(name: str) -> None:
+    assert LanguagePair.of_set(name) == LanguagePair("de", "en")
+
+
+@pytest.mark.parametrize("name", ["train", "newstest2014", "de-", "de-en-fr", "train/de"])
+def test_a_set_of_another_name_has_no_languages(name: str) -> None:
+    assert LanguagePair.of_set(name) is None
+
+
+def test_every_language_of_the_training_sets_has_one_tag(tmp_path: Path) -> None:
+    files = ["a", "b"]
+    given = options(tmp_path, train={"en-fr": files, "de-en": files, "news": files, "de-": files})
+    assert given.language_pairs == (LanguagePair("en", "fr"), LanguagePair("de", "en"))
+    assert given.languages == ("de", "en", "fr")
+    assert options(tmp_path, train=files).languages == ()

@@ -26,29 +26,10 @@ pytestmark = pytest.mark.distributed
 def agree(rank: int, count: int, trained: Job, unshared: list[Job], locked: Job) -> None:
     """All in one process group. An error that is not shared would leave a process waiting for half an hour."""
     world, began = World(rank, count, CPU), time.monotonic()
-    outcomes(world)
     locked_folder(world, locked)
     stale_listing(world, trained)
     disks_of_their_own(world, unshared[rank])
     assert time.monotonic() - began < 120, "one process waited for another"
-
-
-def outcomes(world: World) -> None:
-    assert world.on_first(lambda: world.rank + 5) == 5
-    assert world.on_all(lambda: world.rank) == world.rank
-    own, others = UserError, FailedElsewhere
-
-    def fail_in(rank: int) -> None:
-        if world.rank == rank:
-            raise own("no room")
-
-    with pytest.raises(own if world.is_first else others, match="no room"):
-        world.on_first(lambda: fail_in(0))
-    with pytest.raises(own if world.rank == 1 else others, match="no room") as raised:
-        world.on_all(lambda: fail_in(1))
-    assert (type(raised.value) is FailedElsewhere) == world.is_first
-    with pytest.raises(ZeroDivisionError if world.is_first else FailedElsewhere, match="division"):
-        world.on_first(lambda: 1 // 0)
 
 
 def locked_folder(world: World, locked: Job) -> None:

@@ -36,6 +36,7 @@ from lamina.tasks import TASKS, build_task
 from lamina.training.config import RunConfig
 from lamina.training.optimisers import OPTIMISERS
 from lamina.training.schedule import ScheduleOptions, build_schedule
+from support.memory_batches import batches_from
 
 SMALL: dict[str, Any] = {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2}
 DROPOUT = {"dropout": 0.1, "attention_dropout": 0.1, "activation_dropout": 0.1}
@@ -298,7 +299,7 @@ def task_losses(name: str, folder: Path) -> list[float]:
     model = Transformer.build(task.model_options(ModelChoices(**SMALL, num_layers=2, dropout=0.0, residual="b2t")))
     waves(model)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
-    batches = task.batches("train", OrderOptions(max_tokens=300, oversize="alone"), seed=3).forever()
+    batches = batches_from(task.batches("train", OrderOptions(max_tokens=300, oversize="alone"), seed=3))
     found = []
     for _ in range(STEPS):
         step = task.losses(model.train(), task.inputs(next(batches), seed=3))

@@ -57,6 +57,22 @@ def test_checks_are_named_together_by_the_evidence_they_lack_and_not_by_the_text
     assert shown.names == "unstable, vanished"
 
 
+def test_measures_are_named_together_by_the_evidence_they_lack_and_not_by_the_text_of_the_reason() -> None:
+    shown = diagnosed(
+        not_measured=(
+            NotMeasured(key="one", reason="it needs training", lacks=("training",)),
+            NotMeasured(key="two", reason="needs passes", lacks=("passes",)),
+            NotMeasured(key="three", reason="in other words", lacks=("training",)),
+            NotMeasured(key="four", reason="the model has no dual stream"),
+        )
+    )
+    assert [(each.keys, each.reason) for each in shown.not_measured] == [
+        (("one", "three"), "it needs training"),
+        (("two",), "needs passes"),
+        (("four",), "the model has no dual stream"),
+    ]
+
+
 def test_the_reason_of_a_check_with_other_evidence_is_its_sentence() -> None:
     missing = NotMeasured(key="gradient-along-stream", reason="unknown")
     (shown,) = diagnosed(finding("vanishing", "not measured"), not_measured=(missing,)).not_checked

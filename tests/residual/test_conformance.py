@@ -12,7 +12,6 @@ from torch import Tensor
 import lamina
 from lamina import residual
 from lamina.model.stack import Stack
-from lamina.residual.card import card
 from support.small_models import SMALL, SOURCE, TARGET, Mixer, by_reference, ready, small_model, small_stack
 
 every_scheme = pytest.mark.parametrize("name", residual.names())
@@ -158,19 +157,6 @@ def test_parameters_can_be_sharded_and_are_saved_once(name: str) -> None:
     assert all(parameter.dim() >= 1 for parameter in stack.parameters())
     addresses = [value.data_ptr() for value in stack.state_dict().values()]
     assert len(addresses) == len(set(addresses))
-
-
-@every_scheme
-def test_card_shows_equation_drawing_citation_and_options(name: str) -> None:
-    scheme = residual.find(name)
-    shown = card(scheme)
-    assert shown.name == name
-    assert "←" in shown.equation or "Σ" in shown.equation
-    assert any(mark in shown.drawing for mark in "─►")
-    assert any(character.isdigit() for character in shown.citation), "a citation has a year"
-    assert "def reference" in shown.reference
-    assert all(description for _, _, description in shown.options), "every option says what it does"
-    assert {option for option, _, _ in shown.options} == set(scheme.Options.model_fields)
 
 
 @every_scheme

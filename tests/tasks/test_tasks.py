@@ -12,6 +12,7 @@ from lamina import UserError
 from lamina.model.options import ModelChoices
 from lamina.tasks import TASKS
 from lamina.tasks.base import Inputs
+from support.memory_batches import batches_from
 from support.small_tasks import ORDER, SEVERAL, SMALL, first_inputs, model_for, rows, task_of
 
 every_task = pytest.mark.parametrize("name", TASKS)
@@ -23,7 +24,7 @@ def test_a_few_steps_bring_the_loss_down(name: str, folder: Path) -> None:
     model = model_for(task)
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
     before = task.total_losses(model, "valid")
-    batches = task.batches("train", ORDER).forever()
+    batches = batches_from(task.batches("train", ORDER))
     for _ in range(40):
         losses = task.losses(model.train(), task.inputs(next(batches), seed=1))
         optimiser.zero_grad()

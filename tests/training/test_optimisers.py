@@ -108,12 +108,6 @@ def test_frozen_parameters_are_left_out() -> None:
     assert not frozen & {id(parameter) for group in groups for parameter in group["params"]}
 
 
-def test_the_fused_kernel_where_there_is_one() -> None:
-    model = small_model("post-ln")
-    assert all(build(model, name=name).defaults["fused"] for name in ("adam", "adamw", "sgd"))
-    assert not build(model.to("meta")).defaults["fused"]
-
-
 @pytest.mark.parametrize("wrong", [{"name": "lion"}, {"betas": [0.9, 1.0]}, {"eps": -1}, {"momentum": 1}])
 def test_mistakes_are_explained(wrong: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=f"optimiser: {next(iter(wrong))}"):

@@ -16,7 +16,6 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from types import TracebackType
 from typing import Annotated, Generic, Literal, Self, TypeVar, overload
 
@@ -186,12 +185,6 @@ class Batches:
         """The batches of an epoch, from index `start` on."""
         for index in range(start, len(self.plan.epoch(epoch))):
             yield self.batch(epoch, index)
-
-    def forever(self, epoch: int = 0, start: int = 0) -> Iterator[Batch]:
-        """The batches of this epoch, from index `start` on, and of all later epochs."""
-        yield from self.epoch(epoch, start)
-        for later in count(epoch + 1):
-            yield from self.epoch(later)
 
 
 Item = TypeVar("Item")

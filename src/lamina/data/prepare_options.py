@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -35,6 +37,23 @@ SPLITS = ("train", "valid", "test")
 
 _SAMPLE_CHARACTERS = 20_000_000
 _PLACES = {"folder", "output", "replace"}  # paths, which do not affect the content of the store
+
+
+@dataclass(frozen=True)
+class LanguagePair:
+    """The two languages that a set of parallel text is named after, such as `de-en`."""
+
+    source: str
+    target: str
+
+    @classmethod
+    def of_set(cls, name: str) -> LanguagePair | None:
+        """The pair that names a set, as `de-en` or in a store `train/de-en`; None for a set with another name."""
+        source, _, target = name.rpartition("/")[2].partition("-")
+        return cls(source, target) if source and target and "-" not in target else None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((self.source, self.target))
 
 
 class TokenizerOptions(VocabularyOptions):
@@ -125,11 +144,16 @@ class PrepareOptions(Options):
             return {f"{split}/{name}": chosen for name, chosen in files.items()}
         return {split: files} if files else {}
 
+    @cached_property
+    def language_pairs(self) -> tuple[LanguagePair, ...]:
+        """The pairs that training sets are named after."""
+        names = self.train if isinstance(self.train, dict) else ()
+        return tuple(pair for name in names if (pair := LanguagePair.of_set(name)) is not None)
+
     @property
     def languages(self) -> tuple[str, ...]:
-        """The languages of training sets that are named like pairs; each gets a tag."""
-        pairs = [name.split("-") for name in self.train] if isinstance(self.train, dict) else []
-        return tuple(sorted({language for pair in pairs if len(pair) == 2 for language in pair}))
+        """The languages of all pairs; each gets a tag."""
+        return tuple(sorted({language for pair in self.language_pairs for language in pair}))
 
     def split_of(self, example: Example) -> str:
         """The split of an example of the training files: `train`, or one that is held out."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from lamina.config import read_overrides, read_values
 from lamina.data.catalogue import SOURCES, Source
-from lamina.data.prepare_options import PrepareOptions
+from lamina.data.prepare_options import LanguagePair, PrepareOptions
 from lamina.errors import UserError, unknown
 from lamina.files.archive import unpack
 from lamina.files.hashes import hash_file
@@ -92,11 +92,12 @@ def _files(options: PrepareOptions) -> list[str]:
 def _opus_pairs(folder: Path, pairs: str) -> dict[str, Any]:
     """The files of every language pair in the folder; a few pairs have training text only."""
     found: dict[str, dict[str, list[str]]] = {"train": {}, "valid": {}, "test": {}}
-    for pair in sorted(path.name for path in (folder / pairs).glob("*-*") if path.is_dir()):
+    for name in sorted(path.name for path in (folder / pairs).glob("*-*") if path.is_dir()):
+        languages = LanguagePair.of_set(name) or ()
         for split, part in (("train", "train"), ("valid", "dev"), ("test", "test")):
-            files = [f"{pairs}/{pair}/opus.{pair}-{part}.{language}" for language in pair.split("-")]
-            if all((folder / file).is_file() for file in files):
-                found[split][pair] = files
+            files = [f"{pairs}/{name}/opus.{name}-{part}.{language}" for language in languages]
+            if files and all((folder / file).is_file() for file in files):
+                found[split][name] = files
     if not found["train"]:
         found["train"] = {"de-en": [f"{pairs}/de-en/opus.de-en-train.{language}" for language in ("de", "en")]}
     return found

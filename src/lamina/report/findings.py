@@ -9,7 +9,7 @@ from typing import Any
 
 from lamina.diagnosis.checks import CHECKS
 from lamina.diagnosis.examine import lacking
-from lamina.diagnosis.results import Diagnosis, Finding, MissingEvidence, Severity
+from lamina.diagnosis.results import Diagnosis, Finding, MissingEvidence, NotMeasured, Severity
 from lamina.formatting import count, printable
 from lamina.report.labels import RemedyText, check_name, conditions, distinct_names, remedy_text
 from lamina.report.tables import Table
@@ -43,6 +43,14 @@ class NotChecked:
     @property
     def names(self) -> str:
         return ", ".join(self.checks)
+
+
+@dataclass(frozen=True)
+class MissingMeasures:
+    """Measures that could not be taken for the same reason."""
+
+    keys: tuple[str, ...]
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,14 @@ class NamedDiagnosis:
             checks = dict.fromkeys((*group.checks, check_name(finding.check)))
             groups[lacks or ("", reason)] = NotChecked(tuple(checks), group.reason)
         return list(groups.values())
+
+    @property
+    def not_measured(self) -> list[MissingMeasures]:
+        """Measures that could not be taken; those that lacked the same evidence are named together."""
+        groups: dict[tuple[MissingEvidence, ...] | tuple[str, str], list[NotMeasured]] = {}
+        for each in self.diagnosis.not_measured:
+            groups.setdefault(each.lacks or ("", each.reason), []).append(each)
+        return [MissingMeasures(tuple(each.key for each in group), group[0].reason) for group in groups.values()]
 
     @property
     def counts(self) -> str:

@@ -70,6 +70,9 @@ class Run:
     @cached_property
     def config(self) -> RunConfig:
         """The config that the run was started with, or is to be started with."""
+        return self._read_stored_config()
+
+    def _read_stored_config(self) -> RunConfig:
         if not self.folder.config.is_file():
             raise UserError(
                 f"{self.path}: not a run folder (no {self.folder.config.name}); train one with lamina train"
@@ -165,8 +168,7 @@ class Run:
         checkpoint: `best`, `latest`, `average` or `step-…`.
         generation: options of `GenerateOptions` that replace those of the config, in evaluations too.
         """
-        if self.folder.config.exists():
-            check_origins(self.folder, read_config(self.path))  # not self.config, which may leave values to defaults
+        check_origins(self.folder, self._read_stored_config())
         options = self.config.task_options
         if generation:
             own = options.model_dump()

@@ -19,6 +19,7 @@ from torch import nn
 from lamina.data.batches import Batch, BatchPlan, OrderOptions
 from lamina.data.examples import Examples, JoinedExamples, TemperatureSampling
 from lamina.data.packed import Integers, PackedField, append, join
+from lamina.data.prepare_options import LanguagePair
 from lamina.data.store import Split, Store
 from lamina.data.tokenizer import EOS
 from lamina.errors import UserError, unknown
@@ -50,7 +51,7 @@ class MultilingualTranslation(SequenceToSequence):
 
     def __init__(self, store: Store, options: Options) -> None:
         super().__init__(store, options)
-        pairs = [_languages(store, name) for name in store.sets("train")]
+        pairs = [_pair_of(store, name) for name in store.sets("train")]
         in_all = [language for language in pairs[0] if all(language in pair for pair in pairs)]
         self.centre = options.centre or (in_all or [""])[-1]
         languages = sorted({language for pair in pairs for language in pair})
@@ -66,10 +67,10 @@ class MultilingualTranslation(SequenceToSequence):
         """Every pair of the split, forwards and backwards."""
         found = []
         for name in self.store.sets(split):
-            one, other = _languages(self.store, name)
+            pair = _pair_of(self.store, name)
             tag = self.store.tokenizer("source").tag
-            found.append(Direction(self.store[name], one, other, tag(other)))
-            found.append(Direction(self.store[name], other, one, tag(one), swapped=True))
+            found.append(Direction(self.store[name], pair.source, pair.target, tag(pair.target)))
+            found.append(Direction(self.store[name], pair.target, pair.source, tag(pair.source), swapped=True))
         return found
 
     def examples(self, split: str, *, training: bool = False) -> JoinedExamples:
@@ -147,8 +148,8 @@ class Direction:
         return {"source": "target", "target": "source"}[field] if self.swapped else field
 
 
-def _languages(store: Store, name: str) -> tuple[str, str]:
-    pair = name.rpartition("/")[2].split("-")
-    if len(pair) != 2:
+def _pair_of(store: Store, name: str) -> LanguagePair:
+    pair = LanguagePair.of_set(name)
+    if pair is None:
         raise UserError(f"{store.folder}: the set {name!r} is not named like a pair of languages, `train/de-en`")
-    return pair[0], pair[1]
+    return pair

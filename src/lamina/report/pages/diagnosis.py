@@ -52,15 +52,12 @@ def scheme_cards(schemes: Iterable[str]) -> list[Card]:
 
 
 def _not_measured(models: Sequence[NamedDiagnosis], titles: Mapping[str, str]) -> Table | None:
-    """Measures that were not taken, grouped by reason."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for each in models:
-        for missing in each.diagnosis.not_measured:
-            title = titles.get(missing.key, check_name(missing.key))
-            groups.setdefault((missing.reason, each.name), []).append(title)
+    """Measures that were not taken, with the models that share them and the reason."""
     merged: dict[tuple[str, str], list[str]] = {}
-    for (reason, name), measures in groups.items():
-        merged.setdefault((", ".join(measures), reason), []).append(name)
+    for each in models:
+        for missing in each.not_measured:
+            measures = ", ".join(titles.get(key, check_name(key)) for key in missing.keys)
+            merged.setdefault((measures, missing.reason), []).append(each.name)
     alone = len(models) == 1
     rows = tuple(
         (measures, reason) if alone else (measures, ", ".join(names), reason)

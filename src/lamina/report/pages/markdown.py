@@ -32,7 +32,8 @@ def escape(value: object) -> Markdown:
     text = printable(str(value), limit=2000)
     text = re.sub(r"([\\`*\[\]<>|&~])", r"\\\1", text)
     text = re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)  # inside a word it has no effect
-    return Markdown(re.sub(r"^(#|\d+(?=[.)]\s)|[-+](?=\s))", r"\\\1", text))
+    text = re.sub(r"^(\d+)(?=[.)]\s)", r"\1\\", text)  # a backslash before a digit would be shown
+    return Markdown(re.sub(r"^(#|[-+](?=\s))", r"\\\1", text))
 
 
 def code(text: str) -> Markdown:

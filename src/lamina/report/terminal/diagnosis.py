@@ -41,19 +41,12 @@ def _show(console: Console, model: NamedDiagnosis) -> None:
         console.print(f"– not checked: {escape(missing.names)}: {escape(missing.reason)}", style="dim")
     console.print()
     console.print(_table(model.diagnosis.measurements))
-    for reason, names in _not_measured(model.diagnosis).items():
-        console.print(f"not measured: {escape(', '.join(names))}: {escape(reason)}", style="dim")
+    for unmeasured in model.not_measured:
+        names = ", ".join(map(check_name, unmeasured.keys))
+        console.print(f"not measured: {escape(names)}: {escape(unmeasured.reason)}", style="dim")
     for note in model.diagnosis.notes:
         console.print(f"note: {escape(note)}", style="dim")
     console.print()
-
-
-def _not_measured(diagnosis: Diagnosis) -> dict[str, list[str]]:
-    """The measures that were not taken, by reason."""
-    found: dict[str, list[str]] = {}
-    for each in diagnosis.not_measured:
-        found.setdefault(each.reason, []).append(check_name(each.key))
-    return found
 
 
 def _table(measurements: Sequence[Measurement]) -> Table:

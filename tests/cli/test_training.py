@@ -1,4 +1,4 @@
-"""`lamina train`, `evaluate`, `average` and `plan` from the first word to what is printed."""
+"""`lamina train`, `compare`, `average` and `plan`, as a user calls them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,16 @@ from typing import Any
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from lamina.cli import app
+from lamina import api, cli
 from lamina.config import to_toml
 from lamina.errors import UserError
+from lamina.report.comparison_report import ComparisonReport
 from lamina.runs.run import Run
 from lamina.tasks.base import Losses
 from lamina.training.checkpoint import storage as checkpoint
+from support.commands import invoke, printed
 from support.small_runs import config_for, weights
-
-
-def lamina(*arguments: str) -> Any:
-    return CliRunner().invoke(app, arguments)
-
-
-def printed(*arguments: str) -> str:
-    found = lamina(*arguments)
-    assert found.exit_code == 0, found.output
-    return found.stdout
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +43,6 @@ def run(config: Path) -> str:
     assert row.split()[0] == "valid"
     assert all(float(each) > 0 for each in row.split()[1:])
     return folder
-
-
-def test_evaluate(run: str) -> None:
-    heading, row = printed("evaluate", run, "--checkpoint", "latest").splitlines()[:2]
-    assert heading.split()[:3] == ["set", "loss", "nll"]
-    expected = Run(run).load("latest").evaluate().scores["valid"]["nll"]
-    assert float(row.split()[2]) == pytest.approx(expected, rel=1e-3)
 
 
 def test_average_takes_all_that_are_kept_by_default(run: str) -> None:
@@ -127,6 +111,22 @@ def test_plan(config: Path) -> None:
 def test_train_says_how_a_run_ended_by_its_code(stores: Path, tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(to_toml(config_for("translation", stores)))
     arguments = ["train", str(tmp_path / "small.toml"), "--folder", str(tmp_path / "run")]
-    failed = lamina(*arguments, "train.steps=1")
+    failed = invoke(*arguments, "train.steps=1")
     assert failed.exit_code == 3
     assert "not below a unigram model's" in failed.stdout
+
+
+def test_a_comparison_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`lamina train own.toml` makes runs/own a run folder."""
+    (tmp_path / "own.toml").write_text("[model]\nnum_layers = 1\n")
+    called = []
+
+    def play(cells: Any, folder: Path, report: Path, **options: Any) -> ComparisonReport:
+        called.append((folder, report))
+        return ComparisonReport([], [])
+
+    monkeypatch.setattr(api, "compare_cells", play)
+    monkeypatch.setattr(ComparisonReport, "conclusions", [])
+    cli.compare(str(tmp_path / "own.toml"), "b2t")
+    api.compare(tmp_path / "own.toml", ["b2t"])
+    assert called == [(Path("runs/own-compared"), Path("runs/own-compared/report.html"))] * 2

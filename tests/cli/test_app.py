@@ -1,0 +1,60 @@
+"""The command itself: quick help, its version, and mistakes that end with one sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import lamina as package
+from lamina.cli.app import main
+from lamina.errors import FailedElsewhere, UserError
+from support.commands import assert_refused, lamina
+
+
+def test_help_is_quick_because_it_does_not_import_torch() -> None:
+    code = "import sys, lamina.cli; assert 'torch' not in sys.modules; assert 'numpy' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    shown = lamina("--help")
+    assert shown.returncode == 0
+    assert "schemes" in shown.stdout
+
+
+def test_version() -> None:
+    assert lamina("--version").stdout.strip() == f"lamina {package.__version__}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["schemes", "residul"], "did you mean 'resi-dual'"),
+        (["scheme"], "No such command 'scheme'"),
+        (["schemes", "--colour"], "No such option"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_no_traceback(arguments: list[str], message: str) -> None:
+    assert_refused(arguments, message)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (UserError("steps: too few"), 2, "lamina: steps: too few\n"),
+        (FailedElsewhere("steps: too few"), 2, ""),  # the process that failed says it
+        (OSError(28, "No space left on device"), 1, "lamina: [Errno 28] No space left on device\n"),
+        (KeyboardInterrupt(), 130, "lamina: interrupted\n"),
+    ],
+)
+def test_the_exit_code_tells_the_kind_of_error(
+    error: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setitem(main.__globals__, "app", fail)
+    monkeypatch.setitem(main.__globals__, "guard_exceptions", lambda: None)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+    assert capsys.readouterr().err == said
