@@ -184,7 +184,7 @@ def test_a_signal_saves_and_only_ctrl_c_asks_not_to_be_started_again(
     process.send_signal(number)
     shown, said = process.communicate()
     assert process.returncode == code
-    assert f"{number.name}: leaving when this step is done and saved" in said
+    assert f"{number.name}: stopping when this step is done and saved" in said
     assert "run: stopped at step" in shown
     status = RunFolder(tmp_path / "run").status()
     assert status is not None

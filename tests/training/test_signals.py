@@ -27,7 +27,7 @@ def test_signals_are_remembered_and_handlers_put_back() -> None:
             signal.raise_signal(signal.SIGTERM)
             assert interrupts.number == number, "the first one"
     assert [signal.getsignal(each) for each in SIGNALS] == before
-    assert said[0] == "SIGTERM: leaving when this step is done and saved; Ctrl-C leaves at once"
+    assert said[0] == "SIGTERM: stopping when this step is done and saved; Ctrl-C stops at once"
     assert len(said) == 6
 
 

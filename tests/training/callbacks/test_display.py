@@ -61,7 +61,7 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
     display.on_validation(training, {"loss": 2.2, "nll": 2.0, "bleu": 12.345})
     display.note("something")
     assert shown.getvalue().splitlines() == [
-        "padding: none outside attention, 25.0% of the scores inside",
+        "padding: 25.0% of the attention scores, nothing elsewhere",
         *(f"step {at}/2,000  loss 2.500  ppl 7.4  lr 1.25e-03  12,346 tok/s" for at in (1, 11, 21)),
         "step 30  validation nll 2.0000  perplexity 7.39  bleu 12.35",
         "something",
@@ -83,6 +83,6 @@ def test_a_run_shows_its_steps_and_validations(stores: Path, tmp_path: Path) -> 
     with RunFolder(tmp_path / "run").claim() as folder:
         Training(config, Store.open(config.data.store or ""), folder, ALONE, display).run()
     lines = shown.getvalue().splitlines()
-    assert lines[0].startswith("padding: none outside attention")
+    assert lines[0].startswith("padding: ") and lines[0].endswith("of the attention scores, nothing elsewhere")
     assert re.fullmatch(r"step 1/3  loss \d+\.\d{3}  ppl [\d.]+  lr \d\.\d\de-\d\d  [\d,]+ tok/s", lines[1])
     assert [line.split("  ")[0] for line in lines if "validation nll" in line] == ["step 2", "step 3"]
