@@ -83,6 +83,6 @@ def test_a_run_shows_its_steps_and_validations(stores: Path, tmp_path: Path) -> 
     with RunFolder(tmp_path / "run").claim() as folder:
         Training(config, Store.open(config.data.store or ""), folder, ALONE, display).run()
     lines = shown.getvalue().splitlines()
-    assert lines[0].startswith("padding: ") and lines[0].endswith("of the attention scores, nothing elsewhere")
+    assert re.fullmatch(r"padding: [\d.]+% of the attention scores, nothing elsewhere", lines[0])
     assert re.fullmatch(r"step 1/3  loss \d+\.\d{3}  ppl [\d.]+  lr \d\.\d\de-\d\d  [\d,]+ tok/s", lines[1])
     assert [line.split("  ")[0] for line in lines if "validation nll" in line] == ["step 2", "step 3"]
