@@ -250,7 +250,7 @@ def test_interrupted_it_keeps_what_is_done_and_goes_on(config: Path, tmp_path: P
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130
-    assert "the same command goes on from there" in said
+    assert "the same command continues from there" in said
     stopped = RunFolder(run).status()
     assert stopped is not None
     assert stopped.state == "stopped"
