@@ -170,7 +170,7 @@ def test_a_language_model_goes_on_from_a_prompt(folder: Path) -> None:
 
 def test_a_multilingual_model_is_told_the_language(folder: Path) -> None:
     run = lamina.load(trained_run("multilingual-translation", folder))
-    with pytest.raises(UserError, match="say which language to translate into, one of marn, "):
+    with pytest.raises(UserError, match="name the language to translate into, one of marn, "):
         run.generate(["a"])
     with pytest.raises(UserError, match="unknown language 'tuv'; did you mean 'tuvo'"):
         run.generate(["a"], to="tuv")
