@@ -127,7 +127,7 @@ def test_an_initialisation_without_effect_is_refused() -> None:
 def test_roles_do_not_redraw_weights_unasked() -> None:
     layer = Mixer(4)
     before = copy_of(layer.parameters())
-    with pytest.raises(UserError, match=r"init=None keeps them.*init='xavier' draws them anew"):
+    with pytest.raises(UserError, match=r"init=None keeps these weights.*init='xavier' initialises them again"):
         Stack([[layer]], model_dim=4, roles=ROLES)
     Stack([[layer]], model_dim=4, roles=ROLES, init=None)
     assert all(torch.equal(one, other) for one, other in zip(before, layer.parameters(), strict=True))
