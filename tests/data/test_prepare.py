@@ -297,7 +297,7 @@ def test_language_modelling_on_words(tmp_path: Path) -> None:
     assert store["test"].lengths("text").tolist() == [3, 0]
 
 
-def test_sentence_pairs_with_a_borrowed_vocabulary(tmp_path: Path) -> None:
+def test_sentence_pairs_with_a_given_vocabulary(tmp_path: Path) -> None:
     TOKENIZER.save(tmp_path / "borrowed.json")
     header = "index\tsentence1\tsentence2"
     write(tmp_path, "train.tsv", [f"{header}\tlabel", "0\tdog runs\tcat runs\tnot_entailment", "1\ta\tb\tentailment"])
@@ -380,7 +380,7 @@ def test_one_changed_setting_is_noticed(tmp_path: Path) -> None:
     assert prepare(options(tmp_path, **base)).manifest.settings == store.manifest.settings
 
 
-def test_a_source_that_changes_under_our_hands_is_refused(tmp_path: Path) -> None:
+def test_a_source_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
     files = parallel(tmp_path)
 
     def meddle(stage: str, done: int, total: int | None) -> None:

@@ -141,7 +141,7 @@ def test_buffers_are_left_as_they_were() -> None:
     assert all(torch.equal(buffer, before[name]) for name, buffer in model.named_buffers())
 
 
-def test_a_guard_in_the_loss_is_no_end_of_the_diagnosis() -> None:
+def test_a_loss_that_raises_for_moved_weights_does_not_end_the_diagnosis() -> None:
     """The model is well; it is our moves that the guard does not like."""
     model = encoder().eval()
     usual = model(X).abs().max().item()
@@ -157,7 +157,7 @@ def test_a_guard_in_the_loss_is_no_end_of_the_diagnosis() -> None:
     assert report["gradient-by-layer"]
 
 
-def test_the_rate_is_judged_where_it_is_given() -> None:
+def test_the_learning_rate_is_checked_if_it_is_given() -> None:
     silent, told = (lamina.diagnose(encoder(), X, learning_rate=rate) for rate in (None, 1e-3))
     (unknown,) = (each for each in silent.findings if each.check == "learning-rate")
     assert unknown.severity == "not measured"
@@ -183,7 +183,7 @@ def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
     assert Diagnosis.read(tmp_path / "why.json").name == "caf?"
 
 
-def test_verdicts_go_by_the_thresholds_that_were_given() -> None:
+def test_findings_use_the_given_thresholds() -> None:
     usual, strict = (
         lamina.diagnose(encoder(), X),
         lamina.diagnose(encoder(), X, thresholds=Thresholds.read({"vanishing": {"warning": 1e6}}, "test")),

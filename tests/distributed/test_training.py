@@ -81,17 +81,17 @@ def test_four_processes_train_as_one(root: Path) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_processes_join_and_leave_between_sessions(way: str, root: Path) -> None:
+def test_the_number_of_processes_may_change_between_resumes(way: str, root: Path) -> None:
     """A run of one process goes on with two, with four, with one: it meets the batches it would have met."""
     assert_same_run(root / "unmixed", root / f"mixed-{way}")
 
 
 @pytest.mark.parametrize("kind", ["fp16", "bf16", "recomputed", "sgd", "radam", "metric"])
-def test_slices_train_as_copies(kind: str, root: Path) -> None:
+def test_sharded_and_replicated_models_train_the_same(kind: str, root: Path) -> None:
     assert_same_run(root / f"{kind}-ddp", root / f"{kind}-fsdp", tolerance=1e-3 if kind in ("fp16", "bf16") else 1e-5)
 
 
-def test_samples_and_metrics_of_slices_are_those_of_copies(root: Path) -> None:
+def test_samples_and_metrics_of_sharded_and_replicated_models_are_the_same(root: Path) -> None:
     samples = [list(RunFolder(root / f"metric-{way}").samples.read()) for way in WAYS]
     assert samples[0] == samples[1]
     assert len(samples[0]) == 2
@@ -137,7 +137,7 @@ def of_32(root: Path, name: str, way: str = "ddp", **changes: Any) -> Job:
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
-def test_however_32_sequences_are_cut_the_gradient_is_the_same(
+def test_the_gradient_of_32_sequences_does_not_depend_on_their_division(
     dtype: torch.dtype, tolerance: float, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """1 × 32, 32 × 1, and two processes with 16 each, in micro-batches or not; label smoothing on, dropout off."""

@@ -326,7 +326,7 @@ def test_when_all_are_damaged_nothing_is_loaded(folder: Path) -> None:
         find_latest(folder)
 
 
-def test_a_damaged_checkpoint_makes_way_when_its_step_comes_again(folder: Path) -> None:
+def test_a_damaged_checkpoint_is_replaced_when_its_step_is_saved_again(folder: Path) -> None:
     (folder / "step-00000002" / "counters.json").write_bytes(b"{}")
     save(folder, snapshot(2), keep=2)
     assert load_whole(folder).step == 2

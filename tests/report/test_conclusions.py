@@ -35,7 +35,7 @@ def result(
 RUNS = [result("post-ln", 5.5, state="failed", ratio=0.031), result("b2t", 1.5, ratio=0.9), result("pre-ln", 1.8)]
 
 
-def test_who_fails_why_and_what_to_use() -> None:
+def test_conclusions_name_what_fails_why_and_the_best_scheme() -> None:
     who, why, what = draw_conclusions(RUNS)
     assert "post-ln fails (validation loss 5.50)" in who
     assert "b2t 1.50, pre-ln 1.80" in who

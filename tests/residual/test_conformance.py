@@ -267,7 +267,7 @@ def test_a_language_model_decodes_token_by_token(name: str) -> None:
 
 
 @every_scheme
-def test_alone_equals_in_company(name: str) -> None:
+def test_outputs_do_not_depend_on_other_sequences_of_the_batch(name: str) -> None:
     model = small_model(name, 2).eval()
     together = model(SOURCE, TARGET)
     for row, length in enumerate((TARGET != 0).sum(1).tolist()):

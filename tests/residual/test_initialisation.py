@@ -42,7 +42,7 @@ UNCHANGED = [name for name in residual.names() if name not in (*CHANGED, "post-l
 
 
 @pytest.mark.parametrize("name", UNCHANGED)
-def test_these_keep_the_base_start_values(name: str) -> None:
+def test_these_keep_the_base_initialisation(name: str) -> None:
     base, own = weights("post-ln"), weights(name)
     for key, value in base.items():
         assert torch.equal(value, own[key]), key
@@ -134,7 +134,7 @@ def test_look_linear_feed_forward_is_linear_at_the_start() -> None:
 
 
 @pytest.mark.parametrize("name", ["deep-norm", "t-fixup", "fixup"])
-def test_some_insist_on_xavier_whatever_init_says(name: str) -> None:
+def test_some_schemes_require_xavier_for_any_init(name: str) -> None:
     assert residual.find(name).base_initialisation == "xavier"
     torch.manual_seed(5)
     one = Transformer.from_preset("iwslt", residual=name, **SIZES)

@@ -52,7 +52,7 @@ def dual_of(stack: Stack, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("whole_model_in_half", [False, True])
-def test_a_deep_sum_overflows_in_half_precision_and_the_two_cures_work(whole_model_in_half: bool) -> None:
+def test_a_deep_sum_overflows_in_half_precision_and_both_remedies_work(whole_model_in_half: bool) -> None:
     x = torch.randn(4, 6)
     with torch.autocast("cpu", torch.float16, enabled=not whole_model_in_half):
 

@@ -85,7 +85,7 @@ def test_any_sign_is_enough_to_expect_failure() -> None:
     assert fine._replace(reach=40.0).crosses(thresholds)
 
 
-def test_the_same_model_is_expected_to_fail_at_a_high_rate_only() -> None:
+def test_the_same_model_is_expected_to_fail_at_a_high_learning_rate_only() -> None:
     low, high = CalibrationCell("one", 6, 1e-3, 1), CalibrationCell("one", 6, 1e-2, 1)
     better = [CalibrationCell("best", 6, rate, 1) for rate in (1e-3, 1e-2)]
     decoder = Location(stack="decoder")

@@ -122,7 +122,7 @@ def test_accumulation_and_processes_leave_the_gradient_as_it_is(task: str, store
         torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-10)
 
 
-def test_a_model_that_only_counts_words_has_failed(stores: Path, tmp_path: Path) -> None:
+def test_a_model_no_better_than_a_unigram_model_has_failed(stores: Path, tmp_path: Path) -> None:
     status = Run(config_for("translation", stores, train={"steps": 1}), tmp_path / "run").train(quiet=True)
     assert status.state == "failed"
     assert "not below a unigram model's" in status.reason

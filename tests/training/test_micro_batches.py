@@ -56,7 +56,7 @@ def test_processes_see_the_batches_of_one_and_compute_equally_often(task: Task, 
     assert (borrowed > 0) == (size > 1), "small batches leave some without"
 
 
-def test_it_goes_on_from_any_batch(task: Task) -> None:
+def test_shares_can_start_at_any_batch(task: Task) -> None:
     whole = first_updates(task, 0, 1, 1)
     per_epoch = len(whole) // 2
     later = first_updates(task, 0, 1, 1, start=(1, 2))

@@ -31,7 +31,7 @@ def test_signals_are_remembered_and_handlers_put_back() -> None:
     assert len(said) == 6
 
 
-def test_ctrl_c_leaves_at_once_when_a_stop_is_under_way() -> None:
+def test_ctrl_c_ends_the_process_at_once_after_another_signal() -> None:
     with Interrupts(lambda text: None) as interrupts:
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):

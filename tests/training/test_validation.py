@@ -121,7 +121,7 @@ def test_patience_follows_the_metric_and_the_summary_tells_it(
     assert "best validation accuracy 0.9 at step 2" in capsys.readouterr().out
 
 
-def test_a_validation_loss_that_is_no_number_is_a_failure(
+def test_a_validation_loss_that_is_nan_is_a_failure(
     stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing = Losses(torch.tensor(torch.nan), torch.tensor(torch.nan), 5)

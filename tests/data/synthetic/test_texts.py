@@ -96,7 +96,7 @@ def test_a_headline_cannot_be_copied_from_one_place() -> None:
     assert 25 < mean(len(paragraph.split()) for paragraph, _ in examples) < 45
 
 
-def test_documents_have_a_topic_and_a_cast() -> None:
+def test_documents_have_a_topic_and_recurring_characters() -> None:
     """The two halves of a document share more words than halves of different documents do."""
     names = {
         forms[0].lower()

@@ -61,7 +61,7 @@ def test_shutting_down_ends_the_workers_and_starts_no_other(tmp_path: Path) -> N
 
 
 @pytest.mark.faults
-def test_an_engine_that_is_killed_takes_its_workers_along(tmp_path: Path) -> None:
+def test_workers_end_when_their_engine_is_killed(tmp_path: Path) -> None:
     """The worker is the real one; what it would train is not there, so it is held up by a fifo."""
     os.mkfifo(tmp_path / "config.toml")  # opening it blocks until somebody writes
     program = (

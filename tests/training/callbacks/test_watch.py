@@ -18,7 +18,7 @@ from support.trained_runs import trained_run
 SMALL = Extent(seeds=1, batches=1, tokens=60, depths=False)
 
 
-def test_a_watched_run_trains_the_same_and_says_what_it_saw(stores: Path, tmp_path: Path) -> None:
+def test_a_watched_run_trains_the_same_and_stores_its_observations(stores: Path, tmp_path: Path) -> None:
     Run(config_for("translation", stores), tmp_path / "plain").train(quiet=True)
     watched = config_for("translation", stores, diagnose={"every": 2})
     Run(watched, tmp_path / "watched").train(quiet=True)
@@ -42,7 +42,7 @@ def watched_run(folder: Path, *parts: int) -> Path:
     return run
 
 
-def test_a_run_that_is_resumed_keeps_what_was_seen(tmp_path: Path) -> None:
+def test_a_run_that_is_resumed_keeps_its_observations(tmp_path: Path) -> None:
     once, parts = watched_run(tmp_path / "once", 8), watched_run(tmp_path / "parts", 5)
     observations = parts / "diagnosis" / "observations.json"
     assert [each.step for each in read_observations(observations, until=9)] == [2, 4]
