@@ -1,6 +1,6 @@
-"""docs/architecture.md is true: its map has every file, and its walks are the calls that are made.
+"""docs/architecture.md agrees with the code: its map has every file, and its walks are the calls that are made.
 
-`python tests/test_architecture.py` writes the map anew, from the first sentence of every module.
+`python tests/test_architecture.py` writes the map again, from the first sentence of every module.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commands as a person would call them."""
+"""The commands, called as from a shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lamina train`, `evaluate`, `average` and `plan` from the first word to what is printed."""
+"""`lamina train`, `evaluate`, `average` and `plan`, from their arguments to their output."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def lamina(folder: Path, *words: str) -> None:
 
 
 def ground_and_ink(shot: Path) -> tuple[float, float]:
-    """The commonest lightness, and the most different one."""
+    """The median lightness of a page, and the lightness that differs most from it."""
     light = image.imread(shot)[..., :3].mean(-1)
     ground = float(np.median(light))
     return ground, float(light.ravel()[np.abs(light - ground).argmax()])

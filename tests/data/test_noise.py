@@ -1,4 +1,4 @@
-"""Noise: how much, where, where never, and that it belongs to the token rather than to the batch."""
+"""Noise: its amount, the tokens it excludes, and that it depends on the token and not on the batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lamina prepare` from end to end: never a shifted pair, nothing lost uncounted, every change noticed."""
+"""`lamina prepare` from end to end: pairs stay aligned, dropped examples are counted, changes are detected."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ ODD = ["\u2028", "\x0b", "\x85", "\x1c", "\r", "\ufeff", "<eos>", "\u200b", "é"
 
 @dataclass
 class Couple:
-    """Two files with faults, and what must become of them, known from how they were made."""
+    """Two files with faults, and the pairs that must result from them."""
 
     source: list[bytes] = field(default_factory=list)
     target: list[bytes] = field(default_factory=list)
@@ -173,7 +173,7 @@ def write_couple(folder: Path, couple: Couple, generator: random.Random) -> list
 
 
 def test_a_thousand_faulty_couples_and_no_shifted_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # durability is tested elsewhere, and slow
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # durability is tested elsewhere, and fsync is slow
     generator = random.Random(11)
     TOKENIZER.save(tmp_path / "tokenizer.json")
     seen: Counter[str] = Counter()

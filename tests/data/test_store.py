@@ -1,4 +1,4 @@
-"""The store: exact reading, and every way in which one can be half, foreign or changed."""
+"""The store: exact reading, and refusal of unfinished, foreign or changed stores."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_only_one_process_writes(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="unfinished, because lamina prepare was interrupted or is still running"):
             Store.open(tmp_path / "store")
         assert writer.folder.is_dir()
-    shutil.rmtree(writer.folder)  # it left without finishing; nothing complained, nothing has the name
+    shutil.rmtree(writer.folder)  # the writer ended without finishing, and there is no store of that name
     assert not (tmp_path / "store").exists()
 
 

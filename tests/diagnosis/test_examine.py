@@ -39,7 +39,7 @@ def stack(seed: int, num_layers: int = 2) -> lamina.Stack:
 
 
 def same(one: Diagnosis, other: Diagnosis) -> bool:
-    """Where there is nothing in a map stands NaN, which is not equal to itself."""
+    """Compare as text: empty cells of a map are NaN, which is not equal to itself."""
     return one.model_dump_json() == other.model_dump_json()
 
 
@@ -81,7 +81,7 @@ def test_a_factory_is_measured_over_seeds_and_against_depth() -> None:
 
 
 def test_the_gradient_against_depth_is_a_mean_over_all_batches() -> None:
-    """Two batches whose losses have opposite signs leave nothing."""
+    """The gradients of two batches whose losses have opposite signs cancel."""
     batches = [{"x": X[:4], "sign": sign} for sign in (1.0, -1.0)]
 
     class Signed(nn.Module):
@@ -142,7 +142,7 @@ def test_buffers_are_left_as_they_were() -> None:
 
 
 def test_a_loss_that_raises_for_moved_weights_does_not_end_the_diagnosis() -> None:
-    """The model is well; it is our moves that the guard does not like."""
+    """The loss raises only for weights that the measure has moved."""
     model = encoder().eval()
     usual = model(X).abs().max().item()
 

@@ -1,4 +1,4 @@
-"""What can be diagnosed, how it is fed, and what is said where it cannot be."""
+"""Subjects of a diagnosis: models and factories, batches and losses, and the messages about unusable ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sharded training in trouble: damaged shards, kills, full disks, numbers that are none."""
+"""Faults in sharded training: damaged shards, kills, full disks, values that are not finite."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def usual(root: Path, name: str) -> Job:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With a run on two processes and its twin on one, neither in any trouble."""
+    """A folder with a run on two processes and the same run on one, both without faults."""
     root = tmp_path_factory.mktemp("trouble")
     prepare_toy(root / "toy")
     run_in_processes(2, work_together, [usual(root, "sharded")])
@@ -66,7 +66,7 @@ def flipped(content: bytes, at: int) -> bytes:
 
 
 def one_sees_no_number(rank: int, count: int, wrong: Job) -> None:
-    """From the third step on a layer gives no numbers, but only in the second process."""
+    """From the third step on, the output of a layer is NaN, but only in the second process."""
     training = building(wrong, World(rank, count, CPU))
 
     def spoil(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:

@@ -65,7 +65,7 @@ def test_a_signal_to_one_process_stops_all_and_the_run_resumes_bit_for_bit(way: 
 
 
 def exchanges(rank: int, count: int, jobs: list[Job]) -> None:
-    """How often a backward pass exchanges gradients: the same number, in however many micro-batches."""
+    """The number of gradient exchanges per update, which does not depend on the number of micro-batches."""
     events: list[str] = []
 
     def counted(state, bucket):  # type: ignore[no-untyped-def] # torch wants real types in hooks, not their names

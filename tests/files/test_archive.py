@@ -1,4 +1,4 @@
-"""Unpacking: what is sound comes out whole, and nothing hostile comes out at all."""
+"""Unpacking: valid archives are unpacked completely, and malicious ones not at all."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from lamina.files.verification import cache_folder, changed_files
 
 @pytest.fixture
 def hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the files that were hashed; every file counts as settled, and the memory is empty."""
+    """The names of the files that were hashed; files are cached at once, and the cache is empty."""
     names: list[str] = []
     real = verification.hash_file
 
@@ -41,7 +41,7 @@ def test_an_unchanged_file_is_hashed_once(tmp_path: Path, hashed: list[str]) -> 
     assert changed_files(folder, records) == {}
     assert changed_files(folder, records) == {}
     assert hashed == ["one", "two"]
-    assert sorted(path.name for path in folder.iterdir()) == ["one", "two"], "the memory is outside the folder"
+    assert sorted(path.name for path in folder.iterdir()) == ["one", "two"], "the cache is outside the folder"
 
 
 def test_a_change_is_noticed_even_with_the_old_time(tmp_path: Path, hashed: list[str]) -> None:
@@ -58,7 +58,7 @@ def test_a_change_is_noticed_even_with_the_old_time(tmp_path: Path, hashed: list
 
 
 def test_a_new_file_is_not_cached_yet(tmp_path: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second change within one tick of the clock would leave its times as they are."""
+    """A second change within the resolution of the clock would not change its times."""
     monkeypatch.setattr(verification, "_SETTLED", 60 * 10**9)
     records = make(tmp_path / "store")
     for _ in range(2):

@@ -152,7 +152,7 @@ def our_constants(role: Any, own: int, other: int = 0) -> tuple[float, float]:
 
 
 def their_beta(torchscale: Any, kind: str, side: str = "", **layers: int) -> float:
-    """What DeepNorm multiplies the start values by: the same draw with it and without it, divided."""
+    """The factor of DeepNorm on the initial weights: the ratio of the same draw with it and without it."""
     drawn = []
     for deep in (True, False):
         torch.manual_seed(1)

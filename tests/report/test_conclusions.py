@@ -57,7 +57,7 @@ def test_what_the_findings_expected_is_said_whether_it_came_or_not() -> None:
     wrong = [post, expecting(b2t, "failure"), pre]
     assert draw_conclusions(wrong)[1].endswith("; the findings expected b2t to fail, and no other.")
     other = [expecting(post, "failure", "overflow"), b2t, pre]
-    assert draw_conclusions(other)[1].endswith("; no finding expected a failure."), "half precision is another matter"
+    assert draw_conclusions(other)[1].endswith("; no finding expected a failure."), "overflow predicts no failure"
     unseen = [expecting(post, "failure"), b2t, pre, replace(pre, schemes=("dlcl",), start=None)]
     assert draw_conclusions(unseen)[1].endswith("; the findings expected post-ln to fail."), "dlcl was not diagnosed"
     all_of_them = [expecting(run, "failure") for run in RUNS]

@@ -1,4 +1,4 @@
-"""The start values of every scheme, against the formulas of the papers."""
+"""The initialisation of every scheme, against the formulas of the papers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZES = {"model_dim": 64, "feed_forward_dim": 128, "num_heads": 2, "vocab_size":
 
 
 def weights(name: str, **options: object) -> dict[str, Tensor]:
-    """All parameters of a model that differs from others only by its scheme: the draws are the same."""
+    """All parameters of a model that differs from others only in its scheme: the random draws are the same."""
     torch.manual_seed(11)
     model = Transformer.from_preset(
         "iwslt", residual=name, num_layers=(ENCODER, DECODER), residual_options=options, **SIZES
@@ -49,7 +49,7 @@ def test_these_keep_the_base_initialisation(name: str) -> None:
 
 
 def test_every_scheme_is_covered_here() -> None:
-    """Whoever changes start values, other than by an option or ω, is one of those tested below."""
+    """Every scheme that changes the initialisation, other than by an option or ω, is tested below."""
     own = {scheme.name for scheme in residual.schemes() if "initialise" in vars(scheme)}
     assert own - {"b2t", "admin"} == set(CHANGED)
 

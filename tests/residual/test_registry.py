@@ -1,4 +1,4 @@
-"""Adding a scheme touches one file."""
+"""Adding a scheme needs one new file only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ResiDual's dual stream: its scale changes nothing, its precision everything."""
+"""ResiDual's dual stream: the output does not depend on its scale, but on its precision."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_bit_for_bit_when_the_scale_is_a_power_of_two(power: int) -> None:
 
 
 class Loud(nn.Module):
-    """A branch near the top of half precision."""
+    """A branch whose values are near the largest number of half precision."""
 
     def forward(self, x: Tensor) -> Tensor:
         return 3.0e4 * torch.sign(x).half()

@@ -1,4 +1,4 @@
-"""A run is resumed with the config it was started with, but for what affects no results."""
+"""A run is resumed with the config it was started with, except for values that do not affect results."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ SMALL = Extent(seeds=1, batches=1, tokens=60, depths=False)
 
 
 def same(one: Diagnosis, other: Diagnosis) -> bool:
-    """Where there is nothing in a map stands NaN, which is not equal to itself."""
+    """Compare as text: empty cells of a map are NaN, which is not equal to itself."""
     return one.model_dump_json() == other.model_dump_json()
 
 
@@ -170,7 +170,7 @@ def test_a_run_folder_that_is_incomplete(place: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"model.safetensors: damaged"):
         diagnose_paths([str(half)], SMALL_EXTENT)
     assert Diagnosis.read(half / "diagnosis" / "start.json").stage.name == "start", (
-        "the start was looked at all the same"
+        "the diagnosis at initialisation was made nevertheless"
     )
     shutil.rmtree(half / "checkpoints")
     (start,) = diagnose_paths([str(half)], SMALL_EXTENT)
@@ -202,7 +202,7 @@ def test_every_kind_of_task(name: str, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def watched_run(folder: Path, *parts: int) -> Path:
-    """A run that is watched at every second step, and goes on to each of these steps in turn."""
+    """A run that is watched at every second step and resumed up to each of these steps in turn."""
     run = trained_run("translation", folder, steps=1)
     for steps in parts:
         Run(read_config(run, [f"train.steps={steps}", "diagnose.every=2"]), run).train(quiet=True)

@@ -1,4 +1,4 @@
-"""Plans against what really happens."""
+"""Plans against measurements of real steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trained run from Python: text in, text out, scores, evaluation, int8."""
+"""A trained run from Python: generation, scores, evaluation, int8."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How runs end that cannot start, or that an error ends: with a status, and without leftovers."""
+"""The end of runs that cannot start or that raise an error: a status, and no leftover files."""
 
 from __future__ import annotations
 

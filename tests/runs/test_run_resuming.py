@@ -1,4 +1,4 @@
-"""Going on with a run: nothing is trained or logged twice, and a failed start can be replaced."""
+"""Resuming a run: nothing is trained or logged twice, and the config of a failed start can be replaced."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_samples_after_the_checkpoint_are_removed(stores: Path, tmp_path: Path) 
 def test_killed_after_the_last_save_a_run_trains_no_step_more(
     patience: int, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All is saved, but nobody wrote down yet that the run has ended."""
+    """Everything is saved, but the status does not say yet that the run has ended."""
     changes = {"schedule": {"learning_rate": 1e-9}}
     changes["train"] = {"steps": 20 if patience else 4, "validate_every": 1, "patience": patience}
     config = config_for("classification", stores, **changes)
@@ -110,7 +110,7 @@ def test_the_config_of_a_start_that_failed_may_be_replaced(
 def test_the_config_of_a_run_without_checkpoint_or_result_may_be_replaced(
     stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Out of memory in the first step, say: another config may follow. A result binds, though nothing was saved."""
+    """As after running out of memory in the first step. After a result, the config may not be replaced."""
     with monkeypatch.context() as patch:
         patch.setattr("lamina.training.loop.Training.update", die)
         with pytest.raises(Killed):

@@ -1,4 +1,4 @@
-"""The grid that calibrates verdicts: what failing means, and that thresholds are judged on cells they have not seen."""
+"""The calibration of the checks: the definition of failure, and scores on cells that did not set the thresholds."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_hits_are_counted_on_the_other_half() -> None:
     assert second
     assert 0.2 < found.thresholds.vanishing < 0.8
     assert (found.chosen_on.total, found.held_out.total) == (len(first), len(second))
-    assert found.held_out.hits == len(second), "vanishing tells them apart"
+    assert found.held_out.hits == len(second), "vanishing separates them"
     assert found.majority_held_out.hits == sum(not bad[cell] for cell in second)
     assert found.defaults_held_out.misses == sum(bad[cell] for cell in second), "0.2 is only a warning"
     text = found.markdown()

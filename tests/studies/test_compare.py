@@ -1,4 +1,4 @@
-"""Runs side by side: trained once, used again, moved aside when outdated, and resumed after an interruption."""
+"""Comparisons: runs are trained once, reused, renamed when outdated, and resumed after an interruption."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def losses(path: Path) -> list[float]:
 
 
 def stamps_of(runs: Iterable[Path], *names: str) -> list[int]:
-    """When those files were written."""
+    """The modification times of those files."""
     return [(run / name).stat().st_mtime_ns for run in runs for name in names]
 
 

@@ -140,7 +140,7 @@ def test_the_best_weights_are_kept_though_no_save_was_due(stores: Path, tmp_path
 def test_the_last_validation_decides_not_the_best(
     stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that was good for a while and then fell back to counting words has failed."""
+    """A run that was better than a unigram model for a while, but is not at the end, has failed."""
     found = iter([1.0, 50.0])
     monkeypatch.setattr(
         "lamina.tasks.base.Task.total_losses",

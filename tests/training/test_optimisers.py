@@ -1,4 +1,4 @@
-"""Optimisers: the first updates by hand, every parameter once, and no decay where a scheme wants none."""
+"""Optimisers: the first updates by hand, every parameter once, and no decay of parameters that a scheme excludes."""
 
 from __future__ import annotations
 

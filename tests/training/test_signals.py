@@ -1,4 +1,4 @@
-"""Signals at any moment of a run: it saves and leaves, and says which one it was."""
+"""Signals at any moment of a run: it saves, stops, and reports the signal."""
 
 from __future__ import annotations
 

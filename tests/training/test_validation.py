@@ -27,7 +27,7 @@ def test_better_is_strictly_better_and_waiting_is_counted(higher: bool, values: 
     assert (best.step, best.value, best.not_better) == (4, values[4], 0)
 
 
-def test_it_goes_on_where_it_stood_unless_the_number_is_another() -> None:
+def test_the_best_step_is_restored_unless_the_metric_differs() -> None:
     best = BestStep("bleu", True)
     best.update(10, 20.0)
     best.update(20, 19.0)

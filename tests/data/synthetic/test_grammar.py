@@ -1,4 +1,4 @@
-"""How the embedded languages say things: order, agreement over distance, and words that only context tells apart."""
+"""The grammar of the embedded languages: word order, agreement over distance, and homographs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def said(language: str, clause: Clause) -> list[str]:
 
 
 def place_of(language: str, word: int, words: list[str]) -> int:
-    """Where any form of a word stands."""
+    """The position of any form of a word."""
     forms = {form.lower() for form in vocabulary(language).forms[word]}
     (place,) = (number for number, spoken in enumerate(words) if spoken in forms)
     return place

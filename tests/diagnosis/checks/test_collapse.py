@@ -10,7 +10,7 @@ from support.measurements import fact, findings, line, measured, measurement
 def test_deep_pre_ln_collapses_and_post_ln_does_not() -> None:
     pre = findings("collapse", measured("pre-ln", 18), schemes=["pre-ln"])
     encoder = next(each for each in pre if each.location.stack == "encoder")
-    assert encoder.severity == "warning", "it trains all the same"
+    assert encoder.severity == "warning", "it trains nevertheless"
     assert encoder.location.sublayer is not None
     assert f"from sub-layer {encoder.location.sublayer} on" in encoder.sentence
     assert "mean cosine of the layers with the last" in encoder.sentence

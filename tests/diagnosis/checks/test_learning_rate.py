@@ -28,7 +28,7 @@ def judged(shares: Series, learning_rate: float | None, start: float = 0.9) -> F
 
 
 def bound_of(found: Finding) -> float | int | str | bool:
-    """The learning rate below which the check would not say the same again."""
+    """The learning rate below which the check would pass."""
     remedy = found.remedies[0]
     assert isinstance(remedy, Setting)
     assert (remedy.key, remedy.relation) == ("schedule.learning_rate", "<")

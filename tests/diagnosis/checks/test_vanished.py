@@ -9,7 +9,7 @@ from support.measurements import advice, fact, findings, line, measurement
 
 
 def shares(*decoder: float, encoder: float = 1e-6) -> Measurement:
-    """By step, of an encoder that is not judged and of a decoder that is."""
+    """The shares by step, of an encoder, which is not checked, and of a decoder, which is."""
     return measurement(
         "watched-weakest-layer",
         line(*[encoder] * len(decoder), stack="encoder"),

@@ -1,4 +1,4 @@
-"""What is left of the gradient when the weights have moved: against a plain loop, and that nothing stays moved."""
+"""The gradient after the weights have moved: against a plain loop, and with the weights restored."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def silent(alarm: Alarm) -> None:
 
 
 def judged(diagnosis: Diagnosis) -> dict[str, Finding]:
-    """By check, where it had its evidence."""
+    """The findings by check, without those that were not measured."""
     return {each.check: each for each in diagnosis.findings if each.severity != "not measured"}
 
 
@@ -98,7 +98,7 @@ def test_cross_attention_of_a_foreign_decoder_is_told_apart() -> None:
 
 
 class Mixing(nn.Module):
-    """A layer whose matrix has a name that tells nothing."""
+    """A layer whose matrix has a name from which no kind follows."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ from support.training_loops import adam, loop, take
 
 
 def judged(diagnosis: Diagnosis) -> dict[str, Finding]:
-    """By check, where it had its evidence."""
+    """The findings by check, without those that were not measured."""
     return {each.check: each for each in diagnosis.findings if each.severity != "not measured"}
 
 
@@ -70,7 +70,7 @@ def test_a_single_matrix_that_leaves_its_band_is_no_alarm(share: float, alarms: 
             model.encoder.layers[1].sublayers[1].outer.weight.grad *= 10
             next(steps)
     assert len(told) == alarms
-    assert any(each.outside for each in watch.history), "it is observed all the same"
+    assert any(each.outside for each in watch.history), "it is observed nevertheless"
     finding = judged(watch.diagnosis())["unstable"]
     assert finding.severity == ("warning" if alarms else "fine")
     assert alarms or "except for single matrices at" in finding.sentence
@@ -161,7 +161,7 @@ def test_a_step_that_moves_nothing_and_a_gradient_that_is_not_a_number() -> None
 
 
 def test_a_resumed_watch_continues_from_its_observations(tmp_path: Path) -> None:
-    """Two watches, the second with the first one's file, observe and tell what one alone does."""
+    """Two watches, the second with the first one's file, give the observations and warnings of a single one."""
 
     def go_on(watch: Watch, steps: range) -> None:
         """From the thirtieth step on the encoder gets ten times its gradient."""

@@ -1,4 +1,4 @@
-"""The table of all runs while a comparison goes on, on a terminal and in a log."""
+"""The table of all runs during a comparison, on a terminal and in a log."""
 
 from __future__ import annotations
 

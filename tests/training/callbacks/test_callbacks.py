@@ -1,4 +1,4 @@
-"""Callbacks hear of every event of a run, in order, and of its end however it ends."""
+"""Callbacks are called at every event of a run, in order, and at its end, whatever ends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on."""
+"""The display of a run's progress."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def showing(terminal: bool) -> tuple[Display, io.StringIO]:
 
 
 def at_step(step: int, total: int) -> Any:
-    """As much of a training as a display looks at."""
+    """The attributes of a training that a display reads."""
     batches = SimpleNamespace(attention_padding=lambda: 0.25)
     return SimpleNamespace(step=step, config=SimpleNamespace(train=SimpleNamespace(steps=total)), batches=batches)
 

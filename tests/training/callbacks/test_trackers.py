@@ -17,7 +17,7 @@ from support.small_runs import config_for, interrupted, lines
 
 
 def at_step(step: int, folder: Path, first: bool = True) -> Any:
-    """As much of a training as a tracker looks at."""
+    """The attributes of a training that a tracker reads."""
     return SimpleNamespace(step=step, folder=RunFolder(folder), world=SimpleNamespace(is_first=first))
 
 

@@ -1,4 +1,4 @@
-"""A watched run trains the same; its observations survive resuming and are shown again."""
+"""A watched run trains the same; its observations are kept when it is resumed, and shown again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_watched_run_trains_the_same_and_stores_its_observations(stores: Path,
 
 
 def watched_run(folder: Path, *parts: int) -> Path:
-    """A run that is watched at every second step, and goes on to each of these steps in turn."""
+    """A run that is watched at every second step and resumed up to each of these steps in turn."""
     run = trained_run("translation", folder, steps=1)
     for steps in parts:
         Run(read_config(run, [f"train.steps={steps}", "diagnose.every=2"]), run).train(quiet=True)

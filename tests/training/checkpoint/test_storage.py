@@ -1,4 +1,4 @@
-"""Checkpoints on disk: whole or not there, the last ones and the best kept, links that follow."""
+"""Checkpoints on disk: complete or absent, the last ones and the best kept, and links up to date."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_loading_then_saving_gives_the_same_bytes(tmp_path: Path, optimiser: dic
 
 
 def test_restored_weights_do_not_depend_on_the_file(tmp_path: Path) -> None:
-    """What was restored does not hang on the file: training may remove it, and must not write into it."""
+    """Restored tensors do not refer to the file: training may remove it, and must not write into it."""
     model, rule = built({"name": "adam"})
     train(model, rule, range(1, 3))
     path = save(tmp_path, Snapshot.take(model, rule, {"step": 2}))
