@@ -1,4 +1,4 @@
-"""What all tests share: one thread, seeds, real data where it is."""
+"""Fixtures that all tests share: one thread, seeds, real data if it is available."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def float64() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the stores of small runs are prepared, once."""
+    """The folder in which the stores of small runs are prepared, once."""
     return tmp_path_factory.mktemp("stores")
 
 

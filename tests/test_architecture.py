@@ -1,6 +1,6 @@
-"""docs/architecture.md is true: its map has every file, and its walks are the calls that are made.
+"""docs/architecture.md agrees with the code: its map has every file, and its walks are the calls that are made.
 
-`python tests/test_architecture.py` writes the map anew, from the first sentence of every module.
+`python tests/test_architecture.py` writes the map again, from the first sentence of every module.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ def test_the_walks_are_the_calls_that_are_made(name: str, tmp_path: Path) -> Non
     assert len(calls) <= LIMITS[name]
 
 
-def test_folders_can_be_surveyed() -> None:
+def test_folders_have_few_files() -> None:
     for folder in packages():
         if str(folder.relative_to(PACKAGE)) not in DISCOVERED:
             assert len(modules(folder)) <= MOST_FILES, folder
 
 
-def test_every_file_can_be_read_in_a_sitting() -> None:
+def test_no_file_is_too_long() -> None:
     for folder in packages():
         for file in modules(folder):
             assert len(file.read_text().splitlines()) <= 360, file

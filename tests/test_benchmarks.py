@@ -1,4 +1,4 @@
-"""The benchmark programs of this repository run end to end and say what they promise; how fast, no test asserts."""
+"""The benchmark programs of this repository run end to end and print their results; no test asserts a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What belongs in a fresh process is done in this one: quick, and all but the bytes is the same."""
+    """Run in this process what belongs in a fresh one: faster, and with the same results except for memory."""
     import steps
 
     monkeypatch.setattr(steps, "in_fresh_process", lambda function, *arguments: function(*arguments))

@@ -102,7 +102,7 @@ def test_options_of_a_scheme_do_not_outlive_it(tmp_path: Path, change: str, expe
     assert "residual_options" in read_values(tmp_path / "own.toml", [change])  # nothing is read out of names of keys
 
 
-def test_words_override_and_bare_words_are_text() -> None:
+def test_overrides_replace_values_and_bare_words_are_text() -> None:
     words = ["model.dropout=0.3", "model.residual=b2t", "name=first run", "model.num_layers=[3, 4]", "quiet=true"]
     expected = {"dropout": 0.3, "residual": "b2t", "num_layers": [3, 4]}
     assert read_overrides(words) == {"model": expected, "name": "first run", "quiet": True}

@@ -1,4 +1,4 @@
-"""The decoding benchmark without any peer: everyone does the same steps, and the result says who was missing."""
+"""The decoding benchmark without other libraries: all do the same steps, and missing libraries are named."""
 
 from __future__ import annotations
 

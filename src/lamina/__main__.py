@@ -1,4 +1,4 @@
-"""`python -m lamina`: the command, where no script is on the path."""
+"""`python -m lamina`: the command `lamina`, for environments in which its script is not on the path."""
 
 from lamina.cli import main
 

@@ -88,16 +88,16 @@ def compare(
     report: str | Path | None = None,
     engine: Engine | None = None,
 ) -> ComparisonReport:
-    """Train the same model under several schemes side by side; a report with a run for every scheme, depth and seed.
+    """Train the same model under several schemes; returns a report with a run for every scheme, depth and seed.
 
     config: a TOML file, a `RunConfig`, or its values as a dictionary.
-    schemes: `"b2t"`, or `"post-ln/pre-ln"` where encoder and decoder differ.
+    schemes: `"b2t"`, or `"post-ln/pre-ln"` if encoder and decoder differ.
     depths: numbers of layers: `12`, or `(60, 12)` for encoder and decoder; by default that of the config.
-    seeds: how many seeds of each, from the config's on.
+    seeds: the number of seeds of each scheme and depth, counted from the config's seed.
     overrides: settings that replace those of a file, as `key=value`.
-    folder: where the runs are trained; by default `runs/`, the name of the file or task, and `-compared`.
-    report: where the page is written, .html or .md; by default `report.html` in that folder.
-    engine: what trains the runs; by default processes of this machine, as many as cores and memory allow.
+    folder: the folder of the runs; by default `runs/`, the name of the file or task, and `-compared`.
+    report: the file of the report, .html or .md; by default `report.html` in that folder.
+    engine: the engine that trains the runs; by default processes of this machine, as many as cores and memory allow.
 
     Runs that are finished are reused; an interrupted comparison is resumed.
     """
@@ -109,7 +109,7 @@ def compare(
 
 
 def load(path: str | Path, checkpoint: str = BEST, *, generation: Mapping[str, Any] | None = None) -> Run:
-    """A trained run with its model, on a GPU where there is one.
+    """Load a trained run with its model, on a GPU if there is one.
 
     checkpoint: `best`, `latest`, `average` or `step-…`.
     generation: options of `GenerateOptions` that replace those of the config, in evaluations too.
@@ -130,19 +130,19 @@ def diagnose(
     thresholds: Thresholds | None = None,
     progress: Progress = no_progress,
 ) -> DiagnosisReport:
-    """Measure why a model trains, or does not.
+    """Diagnose why a model trains or does not.
 
     module_or_factory: any torch module, or a function of a seed that makes one. A module gives the spread over batches,
         a factory the spread over seeds; measures against depth need one that takes `num_layers` too.
-    batch: what the module is called with: a tensor, a tuple, a dictionary; or a list of such. A single one is divided
-        into `batches` parts along its first dimension, where its tensors agree on that.
+    batch: the arguments of the module: a tensor, a tuple or a dictionary; or a list of such batches. A single batch is
+        divided into `batches` parts along its first dimension, if all its tensors have the same.
     loss: a function of the output, or of the output and the batch, that gives a single number. Without it the output's
         own `loss` is used; without that, the mean of the output along a fixed random direction.
-    seeds: how many models of a factory.
-    depths: the numbers of layers at which the change of the output is measured, where a factory takes `num_layers`; the
+    seeds: the number of models that a factory builds.
+    depths: the numbers of layers at which the change of the output is measured, if a factory takes `num_layers`; the
         paper goes up to 100, of two sub-layers each, which is slow.
     learning_rate: the highest learning rate at which Adam will train it, to check whether that is too high.
-    thresholds: the thresholds of the checks, where they are not the defaults.
+    thresholds: the thresholds of the checks; None for the defaults.
 
     The module's weights, gradients, buffers and modes are left as they were, and so is the random state.
     """
@@ -225,7 +225,7 @@ def diagnose_paths(
 def _read_values(
     config: RunConfig | Mapping[str, Any] | str | Path, overrides: Sequence[str]
 ) -> tuple[Mapping[str, Any], str]:
-    """The values that a config sets, not yet checked, and what messages about it begin with."""
+    """The values that a config sets, before validation, and the start of error messages about it."""
     if isinstance(config, str | Path):
         return read_values(config, overrides, RunConfig), str(config)
     if overrides:

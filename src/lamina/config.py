@@ -24,8 +24,8 @@ EXAMPLE = "model.dropout=0.3"
 def read_values(path: str | Path, overrides: Sequence[str] = (), kind: type[Options] | None = None) -> Values:
     """The values of a file and of what it extends, with overrides of the form `key=value`.
 
-    kind: the options that the values are for. Where an override or a file names another member (a task, a scheme), the
-        fields that are declared as `OptionsOf` it are dropped from what it replaces.
+    kind: the class of options that the values belong to. If an override or a file names another task or scheme, the
+        options of the former one (fields declared with `OptionsOf`) are dropped.
     """
     values = _read_file(Path(path), kind, seen=())
     for override in overrides:
@@ -98,7 +98,7 @@ def to_toml(options: Options) -> str:
 
 
 def to_toml_value(value: Any) -> str:
-    """One value, as it stands behind the equals sign."""
+    """One value as TOML, as it is written after the equals sign."""
     return to_toml_item(value).as_string()
 
 

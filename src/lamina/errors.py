@@ -14,7 +14,7 @@ class UserError(ValueError):
 
 
 class FailedElsewhere(UserError):
-    """Another process of the same run has failed, and reports why; this one only ends."""
+    """Another process of the same run has failed and reports the reason; this process ends without a message."""
 
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""The base of every options class: typed, frozen, and helpful about mistakes.
+"""The base class of all options: typed, immutable, and with error messages that name the key.
 
 Each package declares its options next to the code that reads them; `RunConfig` composes them. A field's docstring is
 its help text, its entry in docs/config.md, and its comment in a written config. `Annotated` says more about a field:
@@ -29,23 +29,23 @@ from lamina.errors import UserError, unknown
 from lamina.terminal import visible
 
 NONE = "none"
-"""What stands for None in a config."""
+"""The text that stands for None in a config."""
 
 
 class Affects(Enum):
-    """What another value of a field would change: `Annotated[str, Affects.ROUNDING]`, RESULTS where nothing is said.
+    """What another value of a field would change: `Annotated[str, Affects.ROUNDING]`; RESULTS if not annotated.
 
-    Said of a section, it holds for all fields in it.
+    The annotation of a section holds for all fields in it.
     """
 
     RESULTS = "results"
     """The weights or the metrics of a run."""
     LENGTH = "length"
-    """How far a run goes: its results up to there stay the same."""
+    """The number of steps of a run; results of earlier steps stay the same."""
     ROUNDING = "rounding"
-    """How the same is computed: results differ as floating-point rounding or another device's random numbers do."""
+    """The way results are computed: they differ by floating-point rounding, or by another device's random numbers."""
     NOTHING = "nothing"
-    """What is written down, shown or kept, and where."""
+    """Only what is logged, shown or kept, and where; never a result."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Formerly:
 
 @dataclass(frozen=True)
 class OptionsOf:
-    """Declares a field that holds the options of what another field of the same table names, as a task's.
+    """Declares a field that holds the options of the task, scheme or optimiser that another field names.
 
     task_options: Annotated[Options, OptionsOf("task")]
     """
@@ -82,7 +82,7 @@ class Options(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_keys(cls, values: Any) -> Any:
-        """Former names become the new ones, unknown names are refused, and `"none"` becomes None."""
+        """Replace former names by the new ones, refuse unknown names, and convert `"none"` to None."""
         if not isinstance(values, Mapping):
             return values
         values = _rename(cls, values)
@@ -98,7 +98,7 @@ class Options(BaseModel):
 
     @classmethod
     def add_values(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """What is added to the values given, by their present names: those that a preset stands for."""
+        """The given values, with those that they imply added, such as those of a preset."""
         return values
 
     @classmethod
@@ -119,9 +119,9 @@ AnyOptions = TypeVar("AnyOptions", bound=Options)
 
 
 def own_options(kind: type[AnyOptions], given: Any) -> AnyOptions:
-    """The options that another field decides the class of, as a scheme's are decided by its name.
+    """The options of a class that another field determines, such as those of a scheme by its name.
 
-    `given` is a mapping, or options; those of another class count as far as they were set.
+    `given` is a mapping, or options; of options of another class, the values that were set are used.
     """
     if type(given) is kind:
         return given
@@ -129,7 +129,7 @@ def own_options(kind: type[AnyOptions], given: Any) -> AnyOptions:
 
 
 def affects(field: FieldInfo) -> Affects:
-    """What a field declares."""
+    """The effect that a field declares."""
     return next((each for each in field.metadata if isinstance(each, Affects)), Affects.RESULTS)
 
 
@@ -186,7 +186,7 @@ def _rename(options: type[Options], values: Mapping[str, Any]) -> dict[str, Any]
 
 
 def note_renamed(text: str) -> None:
-    """Say that a key has another name now: printed once the config is read; options made in Python warn at once."""
+    """Note that a key was renamed: printed after the config is read; options made in Python warn immediately."""
     notes = _notes.get()
     if notes is None:
         warnings.warn(text, FutureWarning, stacklevel=5)
@@ -195,7 +195,7 @@ def note_renamed(text: str) -> None:
 
 
 def _print_notes(where: str) -> None:
-    """Once for each file and key, though a file may be read several times."""
+    """Print each note once per file and key, although a file may be read several times."""
     for note in _notes.get() or ():
         line = f"{where}: {note}"
         if line not in _printed:
@@ -219,7 +219,7 @@ def _paths_to(options: type[Options], name: str, prefix: str = "") -> Iterator[s
 
 
 def _explain(error: ValidationError, where: str, values: Mapping[str, Any]) -> UserError:
-    # Where several kinds of value are allowed, the error that got furthest is the one that was meant.
+    # If several kinds of value are allowed, the error with the longest path is the relevant one.
     first = max(error.errors(include_url=False), key=lambda each: len(each["loc"]))
     start = ": ".join([where, *filter(None, [".".join(_keys(first["loc"], values))])])
     if first["type"] == "mistake":
@@ -235,7 +235,7 @@ def _explain(error: ValidationError, where: str, values: Mapping[str, Any]) -> U
 
 
 def _keys(location: Iterable[int | str], values: Any) -> list[str]:
-    """The keys on the way to a mistake, without the names pydantic gives to the kinds of value it tried."""
+    """The path of keys to a mistake, without the names that pydantic gives to the kinds of value it tried."""
     kinds = re.compile(r"[\[\]()]|^(?:constrained-)?(?:int|float|str|bool|dict|tuple|list|literal)\b")
     keys = []
     for part in location:

@@ -28,10 +28,11 @@ class Registry(Generic[Member]):
     """The members of one kind, by name. Files are imported when the registry is first used."""
 
     def __init__(self, package: str, base: type[Member], *, kind: str, group: str, attribute: str = "name") -> None:
-        """
+        """Create a registry.
+
         package: the package whose files are searched.
         base: the class that every member derives from.
-        kind: what error messages call a member.
+        kind: the name of a member in error messages.
         group: the entry-point group through which installed packages add members.
         attribute: the class attribute that holds a member's name.
         """

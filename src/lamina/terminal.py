@@ -1,7 +1,7 @@
-"""Text on the terminal: control characters in names, files and exceptions are shown as signs and never sent.
+"""Text on the terminal: control characters in names, files and exceptions are replaced by visible signs.
 
-A terminal obeys escape sequences: a name of a run or the reason in a stranger's run folder could clear the screen, set
-the title or hide a line. Whatever this package prints goes through `say` or a console of `open_console`.
+Terminals interpret escape sequences: a name or a message in a run folder from elsewhere could clear the screen, set the
+title or hide a line. All output of this package goes through `say` or a console of `open_console`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _ShowControls(RenderHook):
 
 
 class _Visible:
-    """What rich draws, with the text of every segment made visible; rich's own control segments are kept."""
+    """Renders content with control characters made visible in every segment; rich's own control segments are kept."""
 
     def __init__(self, content: RenderableType) -> None:
         self.content = content

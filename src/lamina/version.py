@@ -1,3 +1,3 @@
-"""The version of the package: what run folders are stamped with."""
+"""The version of the package, which is recorded in run folders."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""One Chromium for all tests here."""
+"""One Chromium process for all browser tests."""
 
 from __future__ import annotations
 

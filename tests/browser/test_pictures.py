@@ -22,5 +22,5 @@ def test_the_picture_of_the_demo_shows_every_scheme_in_its_colour(browser: Brows
         colour = residual.find(name).colour
         assert colour is not None
         near = abs(pixels - colors.to_rgb(colour)).max(-1) < 0.05
-        assert near.sum() > 50, f"{name} is not to be seen"
-    assert (pixels.min(-1) > 0.98).mean() > 0.6, "on a white ground, whatever the page's own"
+        assert near.sum() > 50, f"{name} is not visible"
+    assert (pixels.min(-1) > 0.98).mean() > 0.6, "the background is white on any page"

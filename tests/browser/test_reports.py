@@ -61,7 +61,7 @@ def lamina(folder: Path, *words: str) -> None:
 
 
 def ground_and_ink(shot: Path) -> tuple[float, float]:
-    """The commonest lightness, and the most different one."""
+    """The median lightness of a page, and the lightness that differs most from it."""
     light = image.imread(shot)[..., :3].mean(-1)
     ground = float(np.median(light))
     return ground, float(light.ravel()[np.abs(light - ground).argmax()])
@@ -70,7 +70,9 @@ def ground_and_ink(shot: Path) -> tuple[float, float]:
 @pytest.mark.parametrize("width", [1280, 390], ids=["wide", "narrow"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_whole(browser: Browser, folder: Path, name: str, dark: bool, width: int) -> None:
+def test_a_page_loads_without_errors_and_does_not_scroll_sideways(
+    browser: Browser, folder: Path, name: str, dark: bool, width: int
+) -> None:
     page = folder / f"{name}.html"
     browser.open(page, width=width, dark=dark)
     assert browser.complaints() == []
@@ -102,7 +104,7 @@ def test_real_pages_show_what_was_measured(browser: Browser, folder: Path) -> No
 
 @pytest.mark.parametrize("width", [1280, 390], ids=["wide", "narrow"])
 @pytest.mark.parametrize("name", ["several", *REAL])
-def test_letters_in_pictures_can_be_read(browser: Browser, folder: Path, name: str, width: int) -> None:
+def test_text_in_pictures_is_large_enough_to_read(browser: Browser, folder: Path, name: str, width: int) -> None:
     browser.open(folder / f"{name}.html", width=width)
     heights = browser.evaluate(
         "[...document.querySelectorAll('svg[role=img] text')].map(each => parseFloat(getComputedStyle(each).fontSize)"
@@ -129,7 +131,7 @@ def test_ids_are_unique_to_a_browser_too(browser: Browser, folder: Path, name: s
     assert browser.evaluate(broken) == 0
 
 
-def test_paper_is_white_even_for_who_likes_it_dark(browser: Browser, folder: Path) -> None:
+def test_printed_pages_are_white_in_dark_mode_too(browser: Browser, folder: Path) -> None:
     browser.open(folder / "several.html", width=794, dark=True, media="print")
     ground, ink = ground_and_ink(browser.screenshot(folder / "several-print.png"))
     assert ground > 0.98

@@ -49,7 +49,7 @@ def test_processes_only_slice_a_global_batch(sizes: list[int], epoch: int, proce
 
 
 @given(sizes_of_examples)
-def test_two_processes_have_between_them_what_four_have(sizes: list[int]) -> None:
+def test_two_processes_and_four_have_the_same_examples(sizes: list[int]) -> None:
     plan = plan_of(sizes)
     for batch in plan.epoch(0):
         by_world = [
@@ -117,7 +117,7 @@ def test_an_example_beyond_the_budget_is_named() -> None:
 
 
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=60))
-def test_by_choice_it_goes_alone(sizes: list[int]) -> None:
+def test_an_oversize_example_can_be_a_batch_of_its_own(sizes: list[int]) -> None:
     batches = plan_of(sizes, oversize="alone").epoch(0)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(sizes)))
     for batch in batches:
@@ -131,14 +131,14 @@ def test_without_shuffling_examples_come_by_size() -> None:
     assert [batch.tolist() for batch in batches.epoch(7)] == [[3, 1, 0], [4], [2]]
 
 
-def test_nothing_to_batch_and_a_rank_that_is_none_are_errors() -> None:
+def test_no_examples_and_a_rank_that_does_not_exist_are_errors() -> None:
     with pytest.raises(UserError, match="no examples"):
         plan_of([])
     with pytest.raises(UserError, match="rank 2 does not exist among 2"):
         share(np.arange(3), np.ones(3, np.int64), 2, 2)
 
 
-def test_examples_are_dealt_to_and_fro() -> None:
+def test_examples_are_distributed_in_alternating_direction() -> None:
     sizes = np.array([1, 2, 3, 4, 5, 6, 7, 8])
     assert [sizes[share(np.arange(8), sizes, rank, 2)].tolist() for rank in range(2)] == [[1, 4, 5, 8], [2, 3, 6, 7]]
 
@@ -185,7 +185,7 @@ def test_several_processes_have_the_global_batches_of_one(processes: int) -> Non
 
 @given(st.integers(0, 60), st.integers(0, 1))
 @settings(max_examples=30)
-def test_going_on_from_any_step_gives_the_same_batches(step: int, rank: int) -> None:
+def test_resuming_from_any_step_gives_the_same_batches(step: int, rank: int) -> None:
     split = split_of(60)
     straight = list(islice(batches_from(batches_of(split, rank, 2)), step + 5))
     resumed = batches_of(split, rank, 2)
@@ -303,7 +303,7 @@ def test_leaving_early_closes_the_iterator() -> None:
     assert readers() == 0
 
 
-def test_a_forgotten_reader_ends_by_itself() -> None:
+def test_the_thread_of_a_garbage_collected_reader_ends() -> None:
     ahead = ReadAhead(iter(range(10**9)), depth=2)
     assert next(ahead) == 0
     assert readers() == 1
@@ -319,6 +319,6 @@ def test_closing_twice_is_fine_and_nothing_comes_afterwards() -> None:
     assert list(ahead) == []
 
 
-def test_no_room_is_refused() -> None:
+def test_a_depth_below_one_is_refused() -> None:
     with pytest.raises(UserError, match="at least 1"):
         ReadAhead(iter([1]), depth=0)

@@ -1,4 +1,4 @@
-"""Noise: how much, where, where never, and that it belongs to the token rather than to the batch."""
+"""Noise: its amount, the tokens it excludes, and that it depends on the token and not on the batch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def part_of(field: PackedField, rows: np.ndarray) -> PackedField:
 masking = Masking(mask=MASK, vocabulary_size=VOCABULARY, special=SPECIAL, seed=4)
 
 
-def test_fifteen_percent_are_chosen_and_meet_their_fates_in_proportion() -> None:
+def test_fifteen_percent_are_chosen_and_masked_replaced_or_kept_in_proportion() -> None:
     field, examples = field_of(2000)
     masked = masking(field, examples, epoch=0)
     ordinary = ~np.isin(field.ids, SPECIAL)
@@ -67,7 +67,7 @@ def test_noise_does_not_depend_on_the_batch_an_example_comes_in(kind: str) -> No
     assert whole != noisy(np.arange(40), 1)
 
 
-def test_word_dropout_has_its_rate_and_spares_what_it_is_told_to() -> None:
+def test_word_dropout_has_its_rate_and_excludes_spared_tokens() -> None:
     field, examples = field_of(1000)
     dropped = drop_words(field, examples, probability=0.1, replacement=3, seed=0, epoch=0, spared=SPECIAL)
     changed = dropped.ids != field.ids

@@ -1,4 +1,4 @@
-"""Packed fields: putting tokens before and after, joining, and the padding that attention scores still have."""
+"""Packed fields: prepending and appending tokens, joining, and the padding of attention scores."""
 
 from __future__ import annotations
 

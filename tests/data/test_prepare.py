@@ -1,4 +1,4 @@
-"""`lamina prepare` from end to end: never a shifted pair, nothing lost uncounted, every change noticed."""
+"""`lamina prepare` from end to end: pairs stay aligned, dropped examples are counted, changes are detected."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ ODD = ["\u2028", "\x0b", "\x85", "\x1c", "\r", "\ufeff", "<eos>", "\u200b", "é"
 
 @dataclass
 class Couple:
-    """Two files with faults, and what must become of them, known from how they were made."""
+    """Two files with faults, and the pairs that must result from them."""
 
     source: list[bytes] = field(default_factory=list)
     target: list[bytes] = field(default_factory=list)
@@ -172,7 +172,7 @@ def write_couple(folder: Path, couple: Couple, generator: random.Random) -> list
 
 
 def test_a_thousand_faulty_couples_and_no_shifted_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # durability is tested elsewhere, and slow
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # durability is tested elsewhere, and fsync is slow
     generator = random.Random(11)
     TOKENIZER.save(tmp_path / "tokenizer.json")
     seen: Counter[str] = Counter()
@@ -296,7 +296,7 @@ def test_language_modelling_on_words(tmp_path: Path) -> None:
     assert store["test"].lengths("text").tolist() == [3, 0]
 
 
-def test_sentence_pairs_with_a_borrowed_vocabulary(tmp_path: Path) -> None:
+def test_sentence_pairs_with_a_given_vocabulary(tmp_path: Path) -> None:
     TOKENIZER.save(tmp_path / "borrowed.json")
     header = "index\tsentence1\tsentence2"
     write(tmp_path, "train.tsv", [f"{header}\tlabel", "0\tdog runs\tcat runs\tnot_entailment", "1\ta\tb\tentailment"])
@@ -379,7 +379,7 @@ def test_one_changed_setting_is_noticed(tmp_path: Path) -> None:
     assert prepare(options(tmp_path, **base)).manifest.settings == store.manifest.settings
 
 
-def test_a_source_that_changes_under_our_hands_is_refused(tmp_path: Path) -> None:
+def test_a_source_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
     files = parallel(tmp_path)
 
     def meddle(stage: str, done: int, total: int | None) -> None:

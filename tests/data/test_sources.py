@@ -1,4 +1,4 @@
-"""Named sources: each says what to fetch, and is prepared from a folder that holds it."""
+"""Named data sets: each lists the files to download, and is prepared from a folder that has them."""
 
 from __future__ import annotations
 

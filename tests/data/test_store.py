@@ -1,4 +1,4 @@
-"""The store: exact reading, and every way in which one can be half, foreign or changed."""
+"""The store: exact reading, and refusal of unfinished, foreign or changed stores."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_settings_are_sealed(tmp_path: Path) -> None:
     assert Manifest.load(folder).settings != before
 
 
-def test_half_stores_are_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_unfinished_stores_are_refused_with_a_remedy(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     with pytest.raises(UserError, match="no such store; make it with lamina prepare"):
         Store.open(folder)
@@ -258,7 +258,9 @@ def test_one_flipped_bit_in_an_array_is_noticed_when_the_store_is_opened(tmp_pat
         Store.open(folder)
 
 
-def test_paths_that_are_no_store_are_left_alone_by_the_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_message_about_a_path_that_is_no_store_advises_to_delete_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = tmp_path / "own.toml"
     config.write_text("train = []")
     with pytest.raises(

@@ -15,7 +15,7 @@ from lamina.errors import UserError
 from support.small_stores import flat, small, write_store
 
 
-def test_a_store_in_the_way_is_kept_unless_told_otherwise(tmp_path: Path) -> None:
+def test_an_existing_store_is_kept_unless_it_is_to_be_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     small(folder)
     with pytest.raises(UserError, match="a store exists already.*--replace"):
@@ -38,7 +38,7 @@ def test_only_one_process_writes(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="unfinished, because lamina prepare was interrupted or is still running"):
             Store.open(tmp_path / "store")
         assert writer.folder.is_dir()
-    shutil.rmtree(writer.folder)  # it left without finishing; nothing complained, nothing has the name
+    shutil.rmtree(writer.folder)  # the writer ended without finishing, and there is no store of that name
     assert not (tmp_path / "store").exists()
 
 
@@ -54,7 +54,7 @@ def test_a_process_killed_between_the_two_renames_loses_nothing(tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
-def test_what_appears_in_the_way_meanwhile_is_kept(tmp_path: Path) -> None:
+def test_a_store_that_appears_while_another_is_written_is_kept(tmp_path: Path) -> None:
     folder = tmp_path / "store"
 
     def write_while_somebody_else_does() -> None:

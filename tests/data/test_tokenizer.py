@@ -80,7 +80,7 @@ def test_nothing_is_unknown_to_wordpiece(text: str) -> None:
     assert "".join(WORDPIECE.decode(tokens).split()) == "".join(text.split())
 
 
-def test_wordpiece_cuts_endless_words_between_characters() -> None:
+def test_wordpiece_splits_very_long_words_between_characters() -> None:
     word = "ก" * 333
     assert WORDPIECE.decode(WORDPIECE.encode(word)).replace(" ", "") == word
 

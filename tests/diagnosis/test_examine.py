@@ -39,7 +39,7 @@ def stack(seed: int, num_layers: int = 2) -> lamina.Stack:
 
 
 def same(one: Diagnosis, other: Diagnosis) -> bool:
-    """Where there is nothing in a map stands NaN, which is not equal to itself."""
+    """Compare as text: empty cells of a map are NaN, which is not equal to itself."""
     return one.model_dump_json() == other.model_dump_json()
 
 
@@ -81,7 +81,7 @@ def test_a_factory_is_measured_over_seeds_and_against_depth() -> None:
 
 
 def test_the_gradient_against_depth_is_a_mean_over_all_batches() -> None:
-    """Two batches whose losses have opposite signs leave nothing."""
+    """The gradients of two batches whose losses have opposite signs cancel."""
     batches = [{"x": X[:4], "sign": sign} for sign in (1.0, -1.0)]
 
     class Signed(nn.Module):
@@ -141,8 +141,8 @@ def test_buffers_are_left_as_they_were() -> None:
     assert all(torch.equal(buffer, before[name]) for name, buffer in model.named_buffers())
 
 
-def test_a_guard_in_the_loss_is_no_end_of_the_diagnosis() -> None:
-    """The model is well; it is our moves that the guard does not like."""
+def test_a_loss_that_raises_for_moved_weights_does_not_end_the_diagnosis() -> None:
+    """The loss raises only for weights that the measure has moved."""
     model = encoder().eval()
     usual = model(X).abs().max().item()
 
@@ -157,7 +157,7 @@ def test_a_guard_in_the_loss_is_no_end_of_the_diagnosis() -> None:
     assert report["gradient-by-layer"]
 
 
-def test_the_rate_is_judged_where_it_is_given() -> None:
+def test_the_learning_rate_is_checked_if_it_is_given() -> None:
     silent, told = (lamina.diagnose(encoder(), X, learning_rate=rate) for rate in (None, 1e-3))
     (unknown,) = (each for each in silent.findings if each.check == "learning-rate")
     assert unknown.severity == "not measured"
@@ -183,7 +183,7 @@ def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
     assert Diagnosis.read(tmp_path / "why.json").name == "caf?"
 
 
-def test_verdicts_go_by_the_thresholds_that_were_given() -> None:
+def test_findings_use_the_given_thresholds() -> None:
     usual, strict = (
         lamina.diagnose(encoder(), X),
         lamina.diagnose(encoder(), X, thresholds=Thresholds.read({"vanishing": {"warning": 1e6}}, "test")),

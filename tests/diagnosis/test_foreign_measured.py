@@ -27,7 +27,7 @@ JUDGED = {"vanishing", "amplification", "collapse", "overflow"}
 
 
 def check(diagnosis: Diagnosis, stacks: int, *, norms: str, depth: bool = False, unseen: int = 0) -> None:
-    """Everything that makes sense is there, as finite numbers with a spread, and judged in every stack."""
+    """Check that all measures that apply are present, finite and with a spread, and that every stack is checked."""
     assert {each.key for each in diagnosis.measurements} == RECORDED | (OF_DEPTH if depth else set())
     unmeasured = OF_OWN_STACKS | OF_TRAINING | (set() if depth else OF_DEPTH)
     assert {each.key for each in diagnosis.not_measured} == unmeasured
@@ -142,7 +142,7 @@ def test_a_model_folder(weights: bool, tmp_path: Path) -> None:
     (diagnosis,) = diagnose_paths([str(tmp_path)], extent)
     check(diagnosis, stacks=1, norms="post", depth=not weights)
     assert diagnosis.spread_over == ("batches" if weights else "seeds")
-    assert not (tmp_path / "diagnosis").exists(), "nothing is written into a folder of somebody else's"
+    assert not (tmp_path / "diagnosis").exists(), "nothing is written into a foreign folder"
 
 
 @pytest.mark.peers

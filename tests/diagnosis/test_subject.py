@@ -1,4 +1,4 @@
-"""What can be diagnosed, how it is fed, and what is said where it cannot be."""
+"""Subjects of a diagnosis: models and factories, batches and losses, and the messages about unusable ones."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Wordy(nn.Module):
         (Wordy(), None, "returned a str without a loss"),
     ],
 )
-def test_losses_that_are_none(model: nn.Module, loss: Any, message: str) -> None:
+def test_values_that_are_not_losses(model: nn.Module, loss: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         losses(subject_of(model, X, loss))
 
@@ -199,7 +199,7 @@ def test_a_depth_without_a_default() -> None:
         subject_of(lambda seed, num_layers: encoder(num_layers), X)
 
 
-def test_what_is_no_model_and_makes_none() -> None:
+def test_values_that_are_neither_a_model_nor_a_factory() -> None:
     with pytest.raises(UserError, match="but this is a int"):
         subject_of(3, X)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="the factory returned a str"):

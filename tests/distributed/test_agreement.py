@@ -1,4 +1,4 @@
-"""What one process decides or fails at reaches all of them; none waits for a timeout."""
+"""Decisions and errors of one process reach all of them; none waits for a timeout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sharded training in trouble: damaged shards, kills, full disks, numbers that are none."""
+"""Faults in sharded training: damaged shards, kills, full disks, values that are not finite."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def usual(root: Path, name: str) -> Job:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With a run on two processes and its twin on one, neither in any trouble."""
+    """A folder with a run on two processes and the same run on one, both without faults."""
     root = tmp_path_factory.mktemp("trouble")
     prepare_toy(root / "toy")
     run_in_processes(2, work_together, [usual(root, "sharded")])
@@ -66,7 +66,7 @@ def flipped(content: bytes, at: int) -> bytes:
 
 
 def one_sees_no_number(rank: int, count: int, wrong: Job) -> None:
-    """From the third step on a layer gives no numbers, but only in the second process."""
+    """From the third step on, the output of a layer is NaN, but only in the second process."""
     training = building(wrong, World(rank, count, CPU))
 
     def spoil(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
@@ -96,7 +96,7 @@ def one_has_a_full_disk(rank: int, count: int, full: Job) -> None:
     assert [each.name for each in sorted(training.folder.checkpoints.glob("*step*"))] == ["step-00000000"]
 
 
-def test_a_number_that_is_none_is_named_wherever_it_is(root: Path, tmp_path: Path) -> None:
+def test_a_nan_in_any_process_is_located(root: Path, tmp_path: Path) -> None:
     for way in WAYS:
         wrong = job(root, f"wrong-{way}", way)
         run_in_processes(2, one_sees_no_number, wrong)
@@ -126,7 +126,7 @@ def killed_in_a_save(rank: int, count: int, killed: Job, victims: tuple[int, ...
 
 
 @pytest.mark.parametrize("victims", [(1,), (0, 1)])
-def test_killed_amid_a_save_the_one_before_is_there(victims: tuple[int, ...], root: Path) -> None:
+def test_the_previous_checkpoint_survives_a_kill_during_a_save(victims: tuple[int, ...], root: Path) -> None:
     killed = usual(root, f"killed-{len(victims)}")
     with pytest.raises((ProcessExitedException, ProcessRaisedException)):
         run_in_processes(2, killed_in_a_save, killed, victims)

@@ -29,7 +29,7 @@ def new_model(name: str) -> EncoderDecoder:
 
 
 def step(model: EncoderDecoder, rows: slice) -> dict[str, torch.Tensor]:
-    """A step on some rows; what matters is that all processes together see the whole batch."""
+    """A step on some rows; all processes together have the whole batch."""
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     model(SOURCE[rows], TARGET[rows], labels=LABELS[rows]).smoothed.mean().backward()
     optimiser.step()

@@ -1,4 +1,4 @@
-"""Training on two and four processes, with copies and with slices of the model: the same updates as on one."""
+"""Training on two and four processes, replicated and sharded: the same updates as on one."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def same_run(way: str, scheme: str, root: Path, name: str) -> Job:
 
 
 def mixed(way: str, root: Path, steps: int) -> Job:
-    """A run that goes on with other processes each time; three micro-batches an update, of sizes that differ."""
+    """A run resumed with another number of processes each time; three micro-batches per update, of unequal sizes."""
     return job(root, f"mixed-{way}", way, model={"residual": "admin"}, steps=steps, accumulate=3)
 
 
 def others(root: Path) -> list[Job]:
-    """What else must work with slices, each beside its twin with copies."""
+    """Other settings that must work with sharding, each with the same run replicated."""
     kinds: dict[str, dict[str, Any]] = {
         "fp16": {"precision": "fp16"},
         "bf16": {"precision": "bf16"},
@@ -76,22 +76,22 @@ def test_two_processes_train_as_one(way: str, scheme: str, root: Path) -> None:
 
 
 def test_four_processes_train_as_one(root: Path) -> None:
-    """A scheme with vectors of one number: three of four processes hold nothing of them."""
+    """A scheme with parameters of one element: three of four processes hold no part of them."""
     assert_same_run(root / "one-ddp-dlcl", root / "four-fsdp-dlcl")
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_processes_join_and_leave_between_sessions(way: str, root: Path) -> None:
-    """A run of one process goes on with two, with four, with one: it meets the batches it would have met."""
+def test_the_number_of_processes_may_change_between_resumes(way: str, root: Path) -> None:
+    """A run of one process is resumed with two, with four and with one: its batches stay the same."""
     assert_same_run(root / "unmixed", root / f"mixed-{way}")
 
 
 @pytest.mark.parametrize("kind", ["fp16", "bf16", "recomputed", "sgd", "radam", "metric"])
-def test_slices_train_as_copies(kind: str, root: Path) -> None:
+def test_sharded_and_replicated_models_train_the_same(kind: str, root: Path) -> None:
     assert_same_run(root / f"{kind}-ddp", root / f"{kind}-fsdp", tolerance=1e-3 if kind in ("fp16", "bf16") else 1e-5)
 
 
-def test_samples_and_metrics_of_slices_are_those_of_copies(root: Path) -> None:
+def test_samples_and_metrics_of_sharded_and_replicated_models_are_the_same(root: Path) -> None:
     samples = [list(RunFolder(root / f"metric-{way}").samples.read()) for way in WAYS]
     assert samples[0] == samples[1]
     assert len(samples[0]) == 2
@@ -119,7 +119,7 @@ def gradients(rank: int, count: int, jobs: list[Job], dtype: torch.dtype) -> Non
 
 
 def gradient(job: Job, world: World) -> dict[str, torch.Tensor]:
-    """Of the first batch, 32 sequences, however it is cut."""
+    """The gradient of the first batch of 32 sequences, divided in any way."""
     training = Training(
         job.config, Store.open(job.config.data.store or ""), RunFolder(job.folder), world, Display(True)
     )
@@ -137,7 +137,7 @@ def of_32(root: Path, name: str, way: str = "ddp", **changes: Any) -> Job:
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
-def test_however_32_sequences_are_cut_the_gradient_is_the_same(
+def test_the_gradient_of_32_sequences_does_not_depend_on_their_division(
     dtype: torch.dtype, tolerance: float, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """1 × 32, 32 × 1, and two processes with 16 each, in micro-batches or not; label smoothing on, dropout off."""
@@ -178,7 +178,7 @@ def test_the_command_under_torchrun(root: Path) -> None:
     ran = subprocess.run(
         [sys.executable, *launcher, *lamina], capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
-    # Two steps leave the model no better than counting words: that is a result (3), not an error.
+    # After two steps the model is no better than a unigram model, which is a result (3) and not an error.
     assert ran.returncode == 0 or "exitcode  : 3" in ran.stderr, ran.stderr[-3000:]
     assert len(list((launched.folder / "checkpoints" / "latest" / "model").iterdir())) == 2
     assert ran.stdout.count("launched: ") == 1, "only the first process prints the summary"

@@ -48,7 +48,7 @@ def stopped_by_one(rank: int, count: int, stopped: Job) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_signal_to_one_process_stops_all_and_they_go_on_bit_for_bit(way: str, root: Path) -> None:
+def test_a_signal_to_one_process_stops_all_and_the_run_resumes_bit_for_bit(way: str, root: Path) -> None:
     model = {"dropout": 0.2, "residual": "admin"}
     changes: dict[str, Any] = {"model": model, "accumulate": 2, "steps": STEPS}
     whole_run, parts = (job(root, f"{name}-{way}", way, **changes) for name in ("whole", "parts"))
@@ -65,7 +65,7 @@ def test_a_signal_to_one_process_stops_all_and_they_go_on_bit_for_bit(way: str, 
 
 
 def exchanges(rank: int, count: int, jobs: list[Job]) -> None:
-    """How often a backward pass exchanges gradients: the same number, in however many micro-batches."""
+    """The number of gradient exchanges per update, which does not depend on the number of micro-batches."""
     events: list[str] = []
 
     def counted(state, bucket):  # type: ignore[no-untyped-def] # torch wants real types in hooks, not their names

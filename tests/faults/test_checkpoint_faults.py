@@ -1,4 +1,4 @@
-"""Full disks, kills and damaged files: there is always a good checkpoint, and never a bad one is loaded."""
+"""Full disks, kills and damaged files: there is always an undamaged checkpoint, and no damaged one is loaded."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FILES = [
 
 
 def snapshot(step: int, content: float | None = None) -> Snapshot:
-    """Every number in it tells the step it belongs to."""
+    """A snapshot in which every value is derived from its step."""
     weights = torch.full((500,), float(step) if content is None else content)
     facts = {"class": "Adam", "state": {}}
     return Snapshot(
@@ -57,7 +57,7 @@ def snapshot(step: int, content: float | None = None) -> Snapshot:
 
 
 def load_whole(folder: Path) -> Snapshot:
-    """The latest checkpoint, which must be whole and of one piece, with no damaged one on the way."""
+    """The latest checkpoint, which must be complete and consistent, without warnings about damaged ones."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = find_latest(folder)
@@ -74,7 +74,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 class Trouble:
-    """Strikes at the n-th change that a save makes to the disk, or from then on; a write is half done by then."""
+    """Fails at the n-th change that a save makes to the disk, or from then on, with a write half done."""
 
     def __init__(
         self, patch: pytest.MonkeyPatch, number: int, strike: Callable[[], None], lasting: bool = False
@@ -164,7 +164,7 @@ def folder(three: Path, tmp_path: Path) -> Path:
 
 
 def check_recovery(folder: Path, step: int) -> None:
-    """The old or the new, whole; and the next save leaves nothing but what belongs there."""
+    """Check that the old or the new checkpoint is complete, and that the next save removes all leftovers."""
     for path in list_checkpoints(folder):
         load(path)
     latest = load_whole(folder)
@@ -326,7 +326,7 @@ def test_when_all_are_damaged_nothing_is_loaded(folder: Path) -> None:
         find_latest(folder)
 
 
-def test_a_damaged_checkpoint_makes_way_when_its_step_comes_again(folder: Path) -> None:
+def test_a_damaged_checkpoint_is_replaced_when_its_step_is_saved_again(folder: Path) -> None:
     (folder / "step-00000002" / "counters.json").write_bytes(b"{}")
     save(folder, snapshot(2), keep=2)
     assert load_whole(folder).step == 2
@@ -388,4 +388,4 @@ def test_twenty_kills_at_random_moments(tmp_path: Path) -> None:
                 assert not (folder / link).is_symlink() or load(folder / link).step <= steps
         nursery.stdin.close()
     assert steps > 20
-    assert amid > 5, "hardly a kill fell into a save"
+    assert amid > 5, "too few kills happened during a save"

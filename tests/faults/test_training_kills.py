@@ -60,7 +60,7 @@ for line in sys.stdin:
 
 
 class Nursery:
-    """Starts runs in processes of their own, one at a time, without importing torch anew for each."""
+    """Starts runs in separate processes, one at a time, without importing torch again for each."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-c", NURSERY]
@@ -77,7 +77,7 @@ class Nursery:
         return not select.select([self._process.stdout], [], [], 0)[0]
 
     def wait(self) -> int:
-        """The exit code of what was started."""
+        """The exit code of the process that was started."""
         return self._answer()
 
     def _answer(self) -> int:
@@ -136,7 +136,7 @@ def wait_for_save(folder: Path, alive: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_killed_twenty_times(seed: int, config: Path, whole: Path, nursery: Nursery, tmp_path: Path) -> None:
-    """Every other kill is aimed into a save; the run must never be unusable, and must end as if nothing had been."""
+    """Every other kill happens during a save; the run must stay usable and end with the same weights."""
     folder, chance = tmp_path / "killed", random.Random(seed)
     kills = amid = 0
     while kills < KILLS or amid < KILLS // 2:
@@ -184,7 +184,7 @@ def test_a_signal_saves_and_only_ctrl_c_asks_not_to_be_started_again(
     process.send_signal(number)
     shown, said = process.communicate()
     assert process.returncode == code
-    assert f"{number.name}: leaving when this step is done and saved" in said
+    assert f"{number.name}: stopping when this step is done and saved" in said
     assert "run: stopped at step" in shown
     status = RunFolder(tmp_path / "run").status()
     assert status is not None

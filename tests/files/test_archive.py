@@ -1,4 +1,4 @@
-"""Unpacking: what is sound comes out whole, and nothing hostile comes out at all."""
+"""Unpacking: valid archives are unpacked completely, and malicious ones not at all."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_the_same_name_twice_is_refused(tmp_path: Path) -> None:
     refuse(archive, "cannot be unpacked")
 
 
-def test_where_it_cannot_go(tmp_path: Path) -> None:
+def test_targets_that_cannot_be_unpacked_into(tmp_path: Path) -> None:
     archive = make_tar(tmp_path / "x.tgz")
     (tmp_path / "there").mkdir()
     with pytest.raises(UserError, match="exists already"):

@@ -1,4 +1,4 @@
-"""A lock is held by one process, named to the others, and freed by the death of its holder."""
+"""A lock is held by one process, whose name the others are told, and released when that process ends."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from lamina.files.lock import Lock
 
 def test_the_holder_is_named_and_its_file_stays(tmp_path: Path) -> None:
     one, other = Lock(tmp_path / ".lock"), Lock(tmp_path / ".lock")
-    assert not (tmp_path / ".lock").exists(), "to look takes no lock"
+    assert not (tmp_path / ".lock").exists(), "reading takes no lock"
     one.acquire()
     assert (one.held, other.held) == (True, False)
-    for _ in range(2):  # whoever is refused leaves the name of the holder as it is
+    for _ in range(2):  # a refused process does not change the name of the holder
         with pytest.raises(
             UserError, match=rf"process {os.getpid()} on {socket.gethostname()} is writing in this fold"
         ):

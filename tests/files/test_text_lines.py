@@ -38,14 +38,14 @@ def test_a_final_newline_ends_the_last_line(tmp_path: Path) -> None:
     assert list(read_lines(write(tmp_path, b"\n"))) == [""]
 
 
-def test_one_carriage_return_at_the_end_goes_and_is_counted(tmp_path: Path) -> None:
+def test_one_carriage_return_at_the_end_is_removed_and_counted(tmp_path: Path) -> None:
     repaired: Counter[str] = Counter()
     path = write(tmp_path, b"a\r\nb\nc\rd\r\r\ne\r")
     assert list(read_lines(path, repaired)) == ["a", "b", "c\rd\r", "e"]
     assert repaired == {CARRIAGE_RETURN: 3}
 
 
-def test_the_byte_order_mark_goes_at_the_start_only(tmp_path: Path) -> None:
+def test_the_byte_order_mark_is_removed_at_the_start_only(tmp_path: Path) -> None:
     repaired: Counter[str] = Counter()
     path = write(tmp_path, "\ufeffa\n\ufeffb\n".encode())
     assert list(read_lines(path, repaired)) == ["a", "\ufeffb"]
@@ -149,7 +149,7 @@ def test_any_clean_text_comes_back(tmp_path_factory: pytest.TempPathFactory, tex
     assert list(read_lines(path)) == text
 
 
-def test_text_from_elsewhere_obeys_the_same_rules() -> None:
+def test_text_from_other_sources_follows_the_same_rules() -> None:
     assert check_text("fine \U0001f600", "here") == "fine \U0001f600"
     with pytest.raises(UserError, match=r"here: .*U\+D800"):
         check_text("half \ud800", "here")

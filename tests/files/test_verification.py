@@ -14,7 +14,7 @@ from lamina.files.verification import cache_folder, changed_files
 
 @pytest.fixture
 def hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the files that were hashed; every file counts as settled, and the memory is empty."""
+    """The names of the files that were hashed; files are cached at once, and the cache is empty."""
     names: list[str] = []
     real = verification.hash_file
 
@@ -41,7 +41,7 @@ def test_an_unchanged_file_is_hashed_once(tmp_path: Path, hashed: list[str]) -> 
     assert changed_files(folder, records) == {}
     assert changed_files(folder, records) == {}
     assert hashed == ["one", "two"]
-    assert sorted(path.name for path in folder.iterdir()) == ["one", "two"], "the memory is outside the folder"
+    assert sorted(path.name for path in folder.iterdir()) == ["one", "two"], "the cache is outside the folder"
 
 
 def test_a_change_is_noticed_even_with_the_old_time(tmp_path: Path, hashed: list[str]) -> None:
@@ -57,8 +57,8 @@ def test_a_change_is_noticed_even_with_the_old_time(tmp_path: Path, hashed: list
     assert changed_files(folder, records) == {"one": "missing", "two": "25 bytes long instead of 14"}
 
 
-def test_a_new_file_is_not_remembered_yet(tmp_path: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second change within one tick of the clock would leave its times as they are."""
+def test_a_new_file_is_not_cached_yet(tmp_path: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second change within the resolution of the clock would not change its times."""
     monkeypatch.setattr(verification, "_SETTLED", 60 * 10**9)
     records = make(tmp_path / "store")
     for _ in range(2):
@@ -67,7 +67,7 @@ def test_a_new_file_is_not_remembered_yet(tmp_path: Path, hashed: list[str], mon
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"one": 5, "two": null}', b"\xff" * 9])
-def test_a_damaged_memory_costs_time_only(content: bytes, tmp_path: Path, hashed: list[str]) -> None:
+def test_with_a_damaged_cache_files_are_hashed_again(content: bytes, tmp_path: Path, hashed: list[str]) -> None:
     folder = tmp_path / "store"
     records = make(folder)
     changed_files(folder, records)
@@ -77,7 +77,7 @@ def test_a_damaged_memory_costs_time_only(content: bytes, tmp_path: Path, hashed
     assert changed_files(folder, records) == {"one": "its content has changed"}
 
 
-def test_without_a_place_for_the_memory_everything_is_hashed(
+def test_without_a_cache_folder_everything_is_hashed(
     tmp_path: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = make(tmp_path / "store")

@@ -39,7 +39,7 @@ def test_a_beam_that_holds_everything_finds_the_best_there_is(kind: Any, length_
         assert [each.score for each in hypotheses] == pytest.approx([value for value, _ in wanted], abs=1e-5)
 
 
-def test_the_stopping_rules_differ_only_in_when() -> None:
+def test_a_later_stopping_rule_never_gives_a_worse_best_hypothesis() -> None:
     """Waiting longer never makes the best hypothesis worse."""
     better = 0
     for seed in range(3):

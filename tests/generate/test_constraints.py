@@ -72,7 +72,7 @@ def test_no_ngram_comes_twice(size: int, method: Any, seed: int) -> None:
     )
 
 
-def test_an_output_to_which_no_word_is_left_ends_before_its_time() -> None:
+def test_an_output_without_any_allowed_word_ends_early() -> None:
     model = translator(vocab_size=6, num_layers=1)
     for method in ("beam", "greedy"):
         [[best]] = outputs(model, [[3, 4]], method=method, no_repeat_ngram=1, min_length=8, max_length=9)

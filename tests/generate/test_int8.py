@@ -1,4 +1,4 @@
-"""Weights of 8 bits: nearly the same scores, and a clear word where torch has none."""
+"""Weights of 8 bits: nearly the same scores, and a clear message if torch has no int8 kernels."""
 
 from __future__ import annotations
 

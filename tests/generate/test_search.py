@@ -1,4 +1,4 @@
-"""Every search against its definition; batches, order, cache and company change nothing."""
+"""Every search against its definition; batches, order, cache and other sentences do not change results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Golden values of what trained models give: generated text, metrics, diagnoses."""
+"""Golden values of results: generated text, metrics, diagnoses."""
 
 from __future__ import annotations
 

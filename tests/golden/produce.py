@@ -160,7 +160,7 @@ def summary(model: nn.Module) -> dict[str, list[float]]:
 
 
 def waves(model: nn.Module) -> None:
-    """Weights that no random generator draws."""
+    """Weights computed without a random generator."""
     with torch.no_grad():
         for at, (_, parameter) in enumerate(sorted(model.named_parameters())):
             if parameter.dim() == 2:
@@ -311,7 +311,7 @@ def task_losses(name: str, folder: Path) -> list[float]:
 
 
 def diagnosis_of_run(folder: Path) -> Any:
-    """Of a run that was watched while it trained: its start, its checkpoint and its course."""
+    """The diagnoses of a watched run: at initialisation, at its checkpoint and during training."""
     narrow = {"window": 4, "min_observed": 3, "width": 0.5, "factor": 1.05, "alarm_share": 0.05}
     watch = {"every": 2, "band": narrow, "thresholds": outputs.STRICT}
     training(folder, "diagnosed", model={"residual": "post-ln", "num_layers": 3}, diagnose=watch)

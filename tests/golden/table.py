@@ -31,7 +31,7 @@ Table = dict[str, list[tuple[Versions, str]]]
 
 
 class Refused(Exception):
-    """Golden values and result versions do not go together; the message says what to change."""
+    """Golden values and result versions are inconsistent; the message says what to change."""
 
 
 def read_values(folder: Path = FOLDER) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def rounded(values: Any) -> Any:
 
 
 def differences(found: Any, stored: Any, where: str = "") -> Iterator[str]:
-    """Where two sets of values differ by more than rounding."""
+    """The places at which two sets of values differ by more than rounding."""
     if isinstance(found, Mapping) and isinstance(stored, Mapping):
         for name in [*stored, *(name for name in found if name not in stored)]:
             if name in found and name in stored:

@@ -1,4 +1,4 @@
-"""Compute all golden values anew and store them: `make golden`.
+"""Compute all golden values again and store them: `make golden`.
 
 It refuses where values have changed and no result version was raised, or the other way round; nothing is written then.
 """

@@ -48,7 +48,7 @@ def test_a_folder_of_pickles_is_not_opened(tmp_path: Path, transformers: Any) ->
         (json.dumps({"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}}), "not the config of a model"),
     ],
 )
-def test_configs_that_are_none(content: str, message: str, tmp_path: Path, transformers: Any) -> None:
+def test_files_that_are_not_configs(content: str, message: str, tmp_path: Path, transformers: Any) -> None:
     (tmp_path / "config.json").write_text(content)
     (tmp_path / "own.py").write_text("raise AssertionError('code of the folder was run')")
     with pytest.raises(UserError, match=message):
@@ -89,7 +89,7 @@ def test_an_attention_named_by_a_config_loads_no_kernel(
 
 
 @pytest.mark.peers
-def test_a_folder_with_weights_is_seen_as_it_stands(tmp_path: Path, transformers: Any) -> None:
+def test_a_folder_with_weights_is_diagnosed_with_its_weights(tmp_path: Path, transformers: Any) -> None:
     model = transformers.BertForMaskedLM(transformers.BertConfig(**SIZES))
     model.save_pretrained(tmp_path)
     subject = pretrained_subject(tmp_path, batches=3, tokens=64)
@@ -116,7 +116,7 @@ def test_a_folder_with_weights_is_seen_as_it_stands(tmp_path: Path, transformers
         ("WhisperForConditionalGeneration", {"vocab_size": 50, "d_model": 16, "max_source_positions": 10}),
     ],
 )
-def test_a_config_alone_is_seen_at_its_start(
+def test_a_config_alone_is_diagnosed_at_initialisation(
     kind: str, options: dict[str, Any], tmp_path: Path, transformers: Any
 ) -> None:
     paired = {

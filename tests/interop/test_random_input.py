@@ -28,7 +28,7 @@ class Fake(nn.Module):
 
 
 class FakeForClassification(Fake):
-    """Its name tells that labels are classes."""
+    """A model whose name implies that labels are classes."""
 
 
 def test_tokens_are_in_the_vocabulary_without_padding_and_as_long_as_the_model_takes() -> None:

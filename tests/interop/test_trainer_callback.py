@@ -58,7 +58,7 @@ def test_it_watches_from_the_first_step_to_the_last(tmp_path: Path) -> None:
     assert not training.optimizer._optimizer_step_pre_hooks
 
 
-def test_what_was_seen_before_a_save_is_there_when_training_goes_on(tmp_path: Path) -> None:
+def test_observations_before_a_save_are_there_after_a_resume(tmp_path: Path) -> None:
     first = Training(LaminaCallback(every=2), tmp_path)
     first.go_on(4)
     first.callback.on_save(*first.given)

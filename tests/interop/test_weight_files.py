@@ -60,7 +60,7 @@ def test_an_index_names_only_safetensors_inside_the_folder(folder: Path, name: o
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"weight_map": 3}'])
-def test_an_index_that_is_none(folder: Path, content: str) -> None:
+def test_files_that_are_not_an_index(folder: Path, content: str) -> None:
     (folder / INDEX).write_text(content)
     with pytest.raises(UserError, match="not an index of weight files"):
         has_weights(folder)

@@ -36,7 +36,7 @@ def test_cache_gives_what_a_whole_pass_gives(steps: list[list[int]], rotary: boo
         held = [start + length for start, length in zip(held, lengths, strict=True)]
 
 
-def test_reordered_rows_go_on_from_where_they_were() -> None:
+def test_reordered_rows_continue_their_parents() -> None:
     """Three sentences of different lengths: one row each, then three that change parents twice."""
     attention = SelfAttention(8, 4, causal=True, num_kv_heads=2)
     cache = Cache(1, 3, capacity=3 + 3 * 3)

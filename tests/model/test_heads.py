@@ -27,7 +27,7 @@ def test_losses_equal_the_cross_entropy_of_the_scores() -> None:
         torch.testing.assert_close(actual, expected)
 
 
-def test_masked_word_head_looks_only_where_it_is_told() -> None:
+def test_masked_word_head_is_applied_to_the_given_positions_only() -> None:
     bert = lamina.Transformer.from_preset("bert-base", **SMALL).eval()
     segments = torch.where(torch.arange(5) < 2, 0, 1).expand(3, -1) * REAL
     everything = bert(TOKENS, segments=segments)

@@ -13,7 +13,7 @@ from lamina.residual.base import Matrix
 from support.padded_tokens import SMALL
 
 
-def test_embeddings_start_as_the_spec_says() -> None:
+def test_embeddings_are_initialised_as_specified() -> None:
     model = lamina.Transformer.from_preset("iwslt", **(SMALL | {"model_dim": 64, "vocab_size": 2000}))
     table = model.tables["source"].weight
     assert not table[0].any()
@@ -38,7 +38,7 @@ def test_embeddings_start_as_the_spec_says() -> None:
         ("theory", "value", 64**-0.5),
     ],
 )
-def test_base_start_values(init: str, role: str, spread: float) -> None:
+def test_base_initialisations(init: str, role: str, spread: float) -> None:
     linear = nn.Linear(64, 64)
     with torch.no_grad():
         initialise_matrix(Matrix(role, linear.weight, linear.bias), init)

@@ -38,7 +38,7 @@ def test_evaluation_mode_restores_the_mode_of_every_module() -> None:
     assert [each.training for each in (model, *model)] == [True, True, False]
 
 
-def test_profiling_runs_in_training_mode_without_gradient_and_leaves_no_trace() -> None:
+def test_profiling_runs_in_training_mode_without_gradient_and_restores_the_state() -> None:
     model, x = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)), torch.randn(3, 4)
     model[1].eval()
     before = torch.random.get_rng_state()

@@ -1,4 +1,4 @@
-"""The stack around other people's sub-layers."""
+"""The stack around foreign sub-layers."""
 
 from __future__ import annotations
 

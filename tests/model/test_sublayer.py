@@ -43,7 +43,7 @@ def test_foreign_weights_are_left_alone_without_roles(name: str) -> None:
     assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
 
 
-def test_roles_bring_start_values() -> None:
+def test_matrices_with_roles_are_initialised() -> None:
     torch.manual_seed(4)
     layers = [[Mixer(64)] for _ in range(4)]
     roles = {"*.inner": "inner", "*.outer": "outer"}
@@ -66,7 +66,7 @@ def test_a_compiled_sublayer_still_gets_the_keywords_it_names() -> None:
     torch.testing.assert_close(stack(x, scale=2.0), 3 * x)
 
 
-def test_a_module_in_several_layers_gets_start_values_once() -> None:
+def test_a_module_in_several_layers_is_initialised_once() -> None:
     torch.manual_seed(4)
     shared = Mixer(64)
     roles = {"*.inner": "inner", "*.outer": "outer"}
@@ -127,7 +127,7 @@ def test_an_initialisation_without_effect_is_refused() -> None:
 def test_roles_do_not_redraw_weights_unasked() -> None:
     layer = Mixer(4)
     before = copy_of(layer.parameters())
-    with pytest.raises(UserError, match=r"init=None keeps them.*init='xavier' draws them anew"):
+    with pytest.raises(UserError, match=r"init=None keeps these weights.*init='xavier' initialises them again"):
         Stack([[layer]], model_dim=4, roles=ROLES)
     Stack([[layer]], model_dim=4, roles=ROLES, init=None)
     assert all(torch.equal(one, other) for one, other in zip(before, layer.parameters(), strict=True))

@@ -35,7 +35,7 @@ def torchscale() -> Any:
     """`torchscale.architecture`, with its encoder, decoder, encoder–decoder and configs.
 
     At import it asks fairscale and timm for sharding, activation checkpointing and stochastic depth, and timm asks for
-    torchvision. None of that is compared, so empty stand-ins answer during the import, and go when it is done.
+    torchvision. None of that is compared, so empty modules replace them during the import.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "fairscale.nn", _stand_in("fairscale.nn", "checkpoint_wrapper", "wrap"))

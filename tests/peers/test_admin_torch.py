@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.peers, pytest.mark.usefixtures("float64")]
 
 
 class TheirStack(nn.Module):
-    """Post-LN around our sub-layers as admin-torch's documentation wires it: residual module, then norm."""
+    """Post-LN around our sub-layers as in admin-torch's documentation: residual module, then norm."""
 
     def __init__(self, admin_torch: Any, ours: Stack) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ def test_fixed_omega(admin_torch: Any, num_layers: tuple[int, int]) -> None:
 @pytest.mark.parametrize("num_layers", [(1, 1), (2, 2), (6, 6), (2, 6)])
 @pytest.mark.parametrize("moved", [False, True])
 def test_stacks(admin_torch: Any, num_layers: tuple[int, int], moved: bool) -> None:
-    """With ω and norms as either side starts them, and with both moved, as training would."""
+    """With ω and norms as initialised, and with both changed, as training would change them."""
     model = closed_form(num_layers)
     source, source_sequences = pack(SOURCE, None, padding_index=0)
     target, target_sequences = pack(TARGET, None, padding_index=0)

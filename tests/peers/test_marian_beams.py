@@ -11,8 +11,8 @@ same settings, theirs on the left:
     max_new_tokens=n + 1      max_length=n: theirs counts the end
     min_new_tokens=n          min_length=n
 
-At the limit they differ: theirs leaves a hypothesis without its end, or gives it one for nothing
-(`forced_eos_token_id`); ours pays the end's log-probability. `EndAtLimit` makes theirs do the same.
+At the limit they differ: theirs leaves a hypothesis without its end, or adds an end without its log-probability
+(`forced_eos_token_id`); ours adds the end's log-probability. `EndAtLimit` makes theirs do the same.
 
 Models differ in the order of channels only: Marian's positions are all sines, then all cosines, ours alternate. What
 follows does not depend on the order, so the test reorders our table. Marian's `final_logits_bias` is zero, as ours has
@@ -107,9 +107,9 @@ def pair_layer(twins: Twins, ours: Any, theirs: Any) -> None:
 
 @torch.no_grad()
 def sharpen(ours: Any, theirs: Any) -> None:
-    """Make some words likely, and the end among them: beams then differ and hypotheses of many lengths compete.
+    """Make some words likely, including the end, so that beams differ and hypotheses have many lengths.
 
-    Random signs keep a shared table from liking the last word best.
+    Random signs prevent a shared table from always scoring the last word highest.
     """
     signs = torch.randint(0, 2, (DIM,)) * 2 - 1
     end = theirs.model.shared.weight[EOS]

@@ -152,7 +152,7 @@ def our_constants(role: Any, own: int, other: int = 0) -> tuple[float, float]:
 
 
 def their_beta(torchscale: Any, kind: str, side: str = "", **layers: int) -> float:
-    """What DeepNorm multiplies the start values by: the same draw with it and without it, divided."""
+    """The factor of DeepNorm on the initial weights: the ratio of the same draw with it and without it."""
     drawn = []
     for deep in (True, False):
         torch.manual_seed(1)
@@ -189,7 +189,7 @@ def test_beta_of_an_encoder_decoder(torchscale: Any, encoder_layers: int, decode
     assert encoder / ours == pytest.approx(1.15 / 0.87, rel=1e-5)
 
 
-def test_our_start_values_have_their_beta(torchscale: Any) -> None:
+def test_our_initialisation_has_their_beta(torchscale: Any) -> None:
     """Measured on wide matrices: ours are Xavier-normal times β, and queries and keys plain Xavier-normal."""
     wide = {"model_dim": 256, "feed_forward_dim": 512}
     language_model, translator = our_model("decoder", 3, **wide), our_model("encoder-decoder", (3, 5), **wide)

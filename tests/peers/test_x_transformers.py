@@ -1,4 +1,4 @@
-"""Stacks against x-transformers, whose one class knows several places for the norm.
+"""Stacks against x-transformers, whose one class supports several positions of the norm.
 
 Its attention has no biases and its norms have gains only. Two defaults are changed so that both compute the same: gains
 are stored as they are (not minus one), and the softmax keeps its input's precision (not float32).
@@ -28,7 +28,7 @@ DEPTHS = [1, 2, 6]
 
 
 class Norms(NamedTuple):
-    """What our sites call the norms that theirs holds in this order; None where the scheme has none."""
+    """The names in our sites of the norms that theirs holds in this order; None if the scheme has none."""
 
     before_branch: str | None
     after_branch: str | None
@@ -100,7 +100,7 @@ def pair_feed_forward(twins: Twins, ours: FeedForward, theirs: Any) -> None:
 
 
 def batch(lengths: list[int]) -> tuple[Tensor, Tensor, Sequences]:
-    """Padded input with noise for padding, where it is real, and where its sequences stand."""
+    """Padded input with noise as padding, its mask of real positions, and the boundaries of its sequences."""
     real = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     return torch.randn(len(lengths), max(lengths), DIM), real, Sequences(lengths)
 
@@ -132,7 +132,7 @@ def test_decoder_with_cross_attention(x_transformers: Any, residual: str, num_la
 
 @every_depth
 def test_rms_norm_rotary_positions_grouped_heads_and_swiglu(x_transformers: Any, num_layers: int) -> None:
-    """What today's language models are made of. Theirs knows no eps in the RMS norm and rotates in float32."""
+    """The components of current language models. Theirs has no eps in the RMS norm and rotates in float32."""
     kv_heads = 2
     layers = [
         [

@@ -1,4 +1,4 @@
-"""Which of the given folders a report shows."""
+"""The selection of the given folders that a report shows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def compared(tmp_path: Path) -> Path:
 
 
 def test_all_in_the_folder_of_a_comparison(compared: Path) -> None:
-    """Files are no runs; a run moved aside gives way to its successor, and stays where it has none."""
+    """Files are left out, and so is a run that was moved aside, unless its successor is not given."""
     shown = choose_run_folders(sorted(compared.iterdir()))
     assert [path.name for path in shown] == ["b2t-1-seed1", "pre-ln-1-seed1.former2"]
 

@@ -35,7 +35,7 @@ def result(
 RUNS = [result("post-ln", 5.5, state="failed", ratio=0.031), result("b2t", 1.5, ratio=0.9), result("pre-ln", 1.8)]
 
 
-def test_who_fails_why_and_what_to_use() -> None:
+def test_conclusions_name_what_fails_why_and_the_best_scheme() -> None:
     who, why, what = draw_conclusions(RUNS)
     assert "post-ln fails (validation loss 5.50)" in who
     assert "b2t 1.50, pre-ln 1.80" in who
@@ -57,7 +57,7 @@ def test_what_the_findings_expected_is_said_whether_it_came_or_not() -> None:
     wrong = [post, expecting(b2t, "failure"), pre]
     assert draw_conclusions(wrong)[1].endswith("; the findings expected b2t to fail, and no other.")
     other = [expecting(post, "failure", "overflow"), b2t, pre]
-    assert draw_conclusions(other)[1].endswith("; no finding expected a failure."), "half precision is another matter"
+    assert draw_conclusions(other)[1].endswith("; no finding expected a failure."), "overflow predicts no failure"
     unseen = [expecting(post, "failure"), b2t, pre, replace(pre, schemes=("dlcl",), start=None)]
     assert draw_conclusions(unseen)[1].endswith("; the findings expected post-ln to fail."), "dlcl was not diagnosed"
     all_of_them = [expecting(run, "failure") for run in RUNS]

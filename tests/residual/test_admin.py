@@ -92,7 +92,7 @@ def test_padding_is_left_out() -> None:
         torch.testing.assert_close(one, other)
 
 
-def test_profiling_is_in_training_mode_and_leaves_no_trace() -> None:
+def test_profiling_is_in_training_mode_and_restores_the_state() -> None:
     sizes = SMALL | {"num_layers": 2, "dropout": 0.3}
     model = lamina.Transformer.from_preset("iwslt", residual="admin", **sizes).eval()
     set_by_it = ("omega", "calibrated")
@@ -110,7 +110,7 @@ def test_profiling_is_in_training_mode_and_leaves_no_trace() -> None:
     assert not torch.equal(omegas(without.encoder)[-1], omegas(model.encoder)[-1]), "dropout takes part"
 
 
-def test_at_most_8192_tokens_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_most_8192_tokens_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     model = lamina.Transformer.from_preset("iwslt", residual="admin", num_layers=1, **SMALL)
     seen = []
     forward = type(model.encoder.layers[0].sublayers[0]).forward
@@ -126,7 +126,7 @@ def test_at_most_8192_tokens_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
     assert seen == [204 * 40, 204 * 30]
 
 
-def test_rescaled_start_gives_the_same_outputs_without_omega() -> None:
+def test_rescaled_initialisation_gives_the_same_outputs_without_omega() -> None:
     torch.manual_seed(2)
     learned = small_model("admin", 3)
     torch.manual_seed(2)
@@ -223,7 +223,7 @@ def test_closed_form_works_though_no_weight_is_touched() -> None:
     assert stack.calibrate(torch.randn(3, 6)) is None
 
 
-def test_a_mask_must_be_boolean_and_reaches_who_names_it() -> None:
+def test_a_mask_must_be_boolean_and_reaches_sublayers_that_name_it() -> None:
     seen = []
 
     class Masked(nn.Module):

@@ -1,4 +1,4 @@
-"""What every scheme must satisfy. A new scheme is tested by being there."""
+"""Properties that every scheme must have. New schemes are found and tested automatically."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Silent(torch.nn.Module):
 @every_scheme
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast_does_not_round_the_stream(name: str, dtype: torch.dtype) -> None:
-    """Branches are computed in low precision, the stream that they are added to is not: silent branches show it."""
+    """Branches are computed in low precision, but the stream that they are added to is not; shown by zero branches."""
     x = 1000 * torch.randn(5, 6)
     layers = [[Silent(), Silent()] for _ in range(4)]
     stack = Stack(layers, model_dim=6, residual=name, **({"omega": "closed-form"} if name == "admin" else {}))
@@ -173,7 +173,7 @@ def test_finite_when_shallow_and_deep(name: str, num_layers: int) -> None:
 @every_scheme
 @pytest.mark.parametrize("num_layers", [1, pytest.param(64, marks=pytest.mark.slow)])
 def test_runs_on_the_meta_device(name: str, num_layers: int) -> None:
-    """A tensor made on the wrong device would meet one of the other and raise."""
+    """An operation on tensors of different devices would raise an error."""
     with torch.device("meta"):
         stack = small_stack(name, num_layers)
         x = torch.empty(5, 6)
@@ -224,7 +224,7 @@ def test_packed_padded_and_token_by_token_agree(name: str) -> None:
 
 @every_scheme
 def test_prompts_of_different_lengths_go_on_token_by_token(name: str) -> None:
-    """Rows that start with several tokens, and not as many, then one by one: in both kinds of causal model."""
+    """Rows that start with different numbers of tokens, then continue one by one, in both kinds of causal model."""
     rows = [[1, 21, 22, 23, 24], [1, 25, 26], [1, 27, 28, 29]]
     prompts = [3, 1, 2]
     model = small_model(name, 2).eval()
@@ -253,7 +253,7 @@ def test_a_language_model_decodes_token_by_token(name: str) -> None:
 
 
 @every_scheme
-def test_alone_equals_in_company(name: str) -> None:
+def test_outputs_do_not_depend_on_other_sequences_of_the_batch(name: str) -> None:
     model = small_model(name, 2).eval()
     together = model(SOURCE, TARGET)
     for row, length in enumerate((TARGET != 0).sum(1).tolist()):

@@ -15,7 +15,7 @@ FOLDING = [scheme.name for scheme in residual.schemes() if scheme.folds]
 
 
 def trained(name: str, dtype: torch.dtype = torch.float64, **changes: object) -> EncoderDecoder:
-    """A model whose every parameter has left its start value."""
+    """A model in which every parameter differs from its initial value."""
     model = small_model(name, 4, **changes).to(dtype)
     with torch.no_grad():
         for parameter in model.parameters():

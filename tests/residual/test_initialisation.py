@@ -1,4 +1,4 @@
-"""The start values of every scheme, against the formulas of the papers."""
+"""The initialisation of every scheme, against the formulas of the papers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZES = {"model_dim": 64, "feed_forward_dim": 128, "num_heads": 2, "vocab_size":
 
 
 def weights(name: str, **options: object) -> dict[str, Tensor]:
-    """All parameters of a model that differs from others only by its scheme: the draws are the same."""
+    """All parameters of a model that differs from others only in its scheme: the random draws are the same."""
     torch.manual_seed(11)
     model = Transformer.from_preset(
         "iwslt", residual=name, num_layers=(ENCODER, DECODER), residual_options=options, **SIZES
@@ -42,14 +42,14 @@ UNCHANGED = [name for name in residual.names() if name not in (*CHANGED, "post-l
 
 
 @pytest.mark.parametrize("name", UNCHANGED)
-def test_these_keep_the_base_start_values(name: str) -> None:
+def test_these_keep_the_base_initialisation(name: str) -> None:
     base, own = weights("post-ln"), weights(name)
     for key, value in base.items():
         assert torch.equal(value, own[key]), key
 
 
 def test_every_scheme_is_covered_here() -> None:
-    """Whoever changes start values, other than by an option or ω, is one of those tested below."""
+    """Every scheme that changes the initialisation, other than by an option or ω, is tested below."""
     own = {scheme.name for scheme in residual.schemes() if "initialise" in vars(scheme)}
     assert own - {"b2t", "admin"} == set(CHANGED)
 
@@ -134,7 +134,7 @@ def test_look_linear_feed_forward_is_linear_at_the_start() -> None:
 
 
 @pytest.mark.parametrize("name", ["deep-norm", "t-fixup", "fixup"])
-def test_some_insist_on_xavier_whatever_init_says(name: str) -> None:
+def test_some_schemes_require_xavier_for_any_init(name: str) -> None:
     assert residual.find(name).base_initialisation == "xavier"
     torch.manual_seed(5)
     one = Transformer.from_preset("iwslt", residual=name, **SIZES)

@@ -1,4 +1,4 @@
-"""Adding a scheme touches one file."""
+"""Adding a scheme needs one new file only."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_all_schemes_of_the_papers_and_of_today_are_there() -> None:
     assert {*papers.split(), *today.split()} <= set(residual.names())
 
 
-def test_nothing_outside_the_folder_knows_a_scheme_by_name() -> None:
+def test_nothing_outside_the_folder_refers_to_a_scheme_by_name() -> None:
     package, names = ROOT / "src" / "lamina", set(residual.names())
     for file in package.rglob("*.py"):
         if file.relative_to(package).parts[0] not in ("residual", "studies"):

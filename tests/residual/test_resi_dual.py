@@ -1,4 +1,4 @@
-"""ResiDual's dual stream: its scale changes nothing, its precision everything."""
+"""ResiDual's dual stream: the output does not depend on its scale, but on its precision."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_bit_for_bit_when_the_scale_is_a_power_of_two(power: int) -> None:
 
 
 class Loud(nn.Module):
-    """A branch near the top of half precision."""
+    """A branch whose values are near the largest number of half precision."""
 
     def forward(self, x: Tensor) -> Tensor:
         return 3.0e4 * torch.sign(x).half()
@@ -52,7 +52,7 @@ def dual_of(stack: Stack, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("whole_model_in_half", [False, True])
-def test_a_deep_sum_overflows_in_half_precision_and_the_two_cures_work(whole_model_in_half: bool) -> None:
+def test_a_deep_sum_overflows_in_half_precision_and_both_remedies_work(whole_model_in_half: bool) -> None:
     x = torch.randn(4, 6)
     with torch.autocast("cpu", torch.float16, enabled=not whole_model_in_half):
 

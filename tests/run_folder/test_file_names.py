@@ -1,4 +1,4 @@
-"""Only `run_folder` spells the names of a run folder's files; others ask it for paths."""
+"""Only `run_folder` contains the names of a run folder's files; other packages ask it for paths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STORES = {"data/store.py"}
 
 
 def spelled_strings(file: Path) -> Iterator[str]:
-    """All strings of a file but those that stand alone: docstrings describe, they name no path."""
+    """All strings of a file except docstrings, which describe files but are not used as paths."""
     tree = ast.parse(file.read_text("utf-8"))
     alone = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
     for node in ast.walk(tree):

@@ -22,7 +22,7 @@ def run(tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path / "runs" / "first").claim()
 
 
-def test_looking_changes_nothing(tmp_path: Path) -> None:
+def test_reading_changes_nothing(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "runs" / "first")
     assert run.status() is None
     assert list(run.metrics.read()) == []
@@ -34,7 +34,7 @@ def test_claiming_makes_the_folders(run: RunFolder) -> None:
     assert run.diagnosis.is_dir()
 
 
-def test_a_second_claim_is_refused_and_told_by_whom(run: RunFolder) -> None:
+def test_a_second_claim_is_refused_and_the_holder_named(run: RunFolder) -> None:
     again = RunFolder(run.path)
     with pytest.raises(UserError, match=rf"first: process {os.getpid()} on {socket.gethostname()} is writing"):
         again.claim()
@@ -82,7 +82,7 @@ def test_status_keeps_the_first_start(run: RunFolder) -> None:
     assert status.updated > "2024"
 
 
-def test_a_strange_status_is_named(run: RunFolder) -> None:
+def test_an_invalid_status_is_named(run: RunFolder) -> None:
     (run.path / "status.json").write_text('{"state": "fine"}')
     with pytest.raises(UserError, match=r"status\.json: cannot be understood; damaged"):
         run.status()
@@ -138,7 +138,7 @@ def test_the_last_diagnosis_of_a_checkpoint(run: RunFolder) -> None:
     assert run.last_step_diagnosis() == run.step_diagnosis(100)
 
 
-def test_a_run_moved_aside_knows_what_took_its_place(run: RunFolder) -> None:
+def test_a_run_moved_aside_has_a_successor(run: RunFolder) -> None:
     run.release()
     aside = run.move_aside()
     assert (aside.name, run.path.exists()) == ("first.former1", False)

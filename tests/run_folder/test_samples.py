@@ -22,7 +22,7 @@ def test_samples_read_back_in_order(tmp_path: Path) -> None:
     assert samples.last() == [ODD, plain]
 
 
-def test_rewinding_forgets_later_steps(tmp_path: Path) -> None:
+def test_rewinding_removes_later_steps(tmp_path: Path) -> None:
     samples = SamplesFile(tmp_path / "samples.jsonl")
     samples.rewind(3)
     assert not samples.path.exists()

@@ -1,4 +1,4 @@
-"""A run is resumed with the config it was started with, but for what affects no results."""
+"""A run is resumed with the config it was started with, except for values that do not affect results."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_changed_config_is_refused_with_the_difference(stores: Path, tmp_path:
     assert Run(changed, tmp_path / "run").train(quiet=True, force=True).step == 3
 
 
-def test_data_prepared_anew_is_refused_with_the_difference(stores: Path, tmp_path: Path) -> None:
+def test_data_prepared_again_is_refused_with_the_difference(stores: Path, tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     for name, text in {"a.txt": "one two\nthree four\n", "b.txt": "eins zwei\ndrei vier\n"}.items():
         (tmp_path / name).write_text(text * 20)

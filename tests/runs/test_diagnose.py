@@ -51,7 +51,7 @@ SMALL = Extent(seeds=1, batches=1, tokens=60, depths=False)
 
 
 def same(one: Diagnosis, other: Diagnosis) -> bool:
-    """Where there is nothing in a map stands NaN, which is not equal to itself."""
+    """Compare as text: empty cells of a map are NaN, which is not equal to itself."""
     return one.model_dump_json() == other.model_dump_json()
 
 
@@ -88,7 +88,7 @@ def test_a_config_has_its_own_thresholds(place: Path) -> None:
     assert {1e6} == {each.threshold for each in diagnosis.findings if each.check == "vanishing"} - {0.1}
 
 
-def test_a_config_is_judged_at_its_highest_rate_if_adam_trains_it(place: Path) -> None:
+def test_a_config_is_checked_at_its_highest_learning_rate_if_adam_trains_it(place: Path) -> None:
     def judged(*arguments: str) -> list[float]:
         (diagnosis,) = diagnose_paths([str(place / "own.toml"), *arguments], SMALL_EXTENT)
         return sorted(
@@ -159,7 +159,7 @@ def test_mistakes(arguments: list[str], message: str, place: Path) -> None:
         diagnose_paths([word.format(place=place) for word in arguments], SMALL_EXTENT)
 
 
-def test_a_run_that_is_half_written(place: Path, tmp_path: Path) -> None:
+def test_a_run_folder_that_is_incomplete(place: Path, tmp_path: Path) -> None:
 
     half = tmp_path / "half"
     shutil.copytree(place / "run", half, symlinks=True)
@@ -170,7 +170,7 @@ def test_a_run_that_is_half_written(place: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"model.safetensors: damaged"):
         diagnose_paths([str(half)], SMALL_EXTENT)
     assert Diagnosis.read(half / "diagnosis" / "start.json").stage.name == "start", (
-        "the start was looked at all the same"
+        "the diagnosis at initialisation was made nevertheless"
     )
     shutil.rmtree(half / "checkpoints")
     (start,) = diagnose_paths([str(half)], SMALL_EXTENT)
@@ -202,7 +202,7 @@ def test_every_kind_of_task(name: str, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def watched_run(folder: Path, *parts: int) -> Path:
-    """A run that is watched at every second step, and goes on to each of these steps in turn."""
+    """A run that is watched at every second step and resumed up to each of these steps in turn."""
     run = trained_run("translation", folder, steps=1)
     for steps in parts:
         Run(read_config(run, [f"train.steps={steps}", "diagnose.every=2"]), run).train(quiet=True)
@@ -215,7 +215,7 @@ def test_the_former_format_is_refused_with_the_way_out(tmp_path: Path) -> None:
         diagnose_paths([str(tmp_path / "old.json")], SMALL)
 
 
-def test_a_watched_run_shows_what_was_seen(tmp_path: Path) -> None:
+def test_a_watched_run_shows_its_observations(tmp_path: Path) -> None:
     run = watched_run(tmp_path, 5)
     start, trained, watched = diagnose_paths([str(run)], SMALL)
     assert [each.stage.step for each in (start, trained, watched)] == [None, 5, 4]

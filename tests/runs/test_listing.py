@@ -1,4 +1,4 @@
-"""The list of runs, the damaged ones among them."""
+"""The list of runs, including damaged ones."""
 
 from __future__ import annotations
 

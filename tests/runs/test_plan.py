@@ -1,4 +1,4 @@
-"""Plans against what really happens."""
+"""Plans against measurements of real steps."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_devices_and_accumulation_share_activations_and_time(store: Store) -> No
     assert make_plan(config(optimiser={"name": "sgd", "momentum": 0.9}), store).optimiser == one.weights
 
 
-def test_slices_share_weights_gradients_and_optimiser(store: Store) -> None:
+def test_sharding_divides_weights_gradients_and_optimiser(store: Store) -> None:
     one, copies = make_plan(config(), store), make_plan(config(), store, devices=4)
     slices = make_plan(config(train={"parallel": "fsdp"}), store, devices=4)
     for name in ("weights", "gradients", "optimiser"):

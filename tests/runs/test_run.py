@@ -1,4 +1,4 @@
-"""A trained run from Python: text in, text out, scores, evaluation, int8."""
+"""A trained run from Python: generation, scores, evaluation, int8."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_many_thousand_lines_take_no_more_memory_than_some(translator: Run) -> N
     assert most - before < 16 << 20
 
 
-def test_outputs_start_with_what_they_have_to(translator: Run) -> None:
+def test_outputs_start_with_their_prefix(translator: Run) -> None:
     texts = sources(translator)
     outputs = translator.generate(texts)
     same = translator.generate(texts, prefixes="tu ma")
@@ -151,7 +151,7 @@ def test_a_run_generates_text_where_its_store_is_gone(task: str, tmp_path: Path)
         lamina.load(run.path)
 
 
-def test_a_language_model_goes_on_from_a_prompt(folder: Path) -> None:
+def test_a_language_model_continues_a_prompt(folder: Path) -> None:
     run = lamina.load(trained_run("language-modelling", folder, block_length=32))
     prompts = [text[:20] for text in sources(run, 3)]
     sampled = run.generate(prompts, max_length=12)
@@ -168,9 +168,9 @@ def test_a_language_model_goes_on_from_a_prompt(folder: Path) -> None:
     assert (beams.method, beams.beam, beams.max_length) == ("beam", 4, 100)
 
 
-def test_a_multilingual_model_is_told_the_language(folder: Path) -> None:
+def test_a_multilingual_model_needs_the_target_language(folder: Path) -> None:
     run = lamina.load(trained_run("multilingual-translation", folder))
-    with pytest.raises(UserError, match="say which language to translate into, one of marn, "):
+    with pytest.raises(UserError, match="name the language to translate into, one of marn, "):
         run.generate(["a"])
     with pytest.raises(UserError, match="unknown language 'tuv'; did you mean 'tuvo'"):
         run.generate(["a"], to="tuv")

@@ -1,4 +1,4 @@
-"""How runs end that cannot start, or that an error ends: with a status, and without leftovers."""
+"""The end of runs that cannot start or that raise an error: a status, and no leftover files."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def no_nohup() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_nohup")
-def test_signals_before_a_run_is_built_are_obeyed_by_it(stores: Path, tmp_path: Path) -> None:
+def test_signals_before_a_run_is_built_are_handled_by_it(stores: Path, tmp_path: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
         with remember_early():
             signal.raise_signal(number)
@@ -137,7 +137,7 @@ def test_an_ignored_hangup_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, former)
 
 
-def test_the_command_obeys_a_signal_while_torch_is_imported(stores: Path, tmp_path: Path) -> None:
+def test_the_command_handles_a_signal_while_torch_is_imported(stores: Path, tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(to_toml(config_for("translation", stores, train={"steps": 10**6})))
     command = [sys.executable, "-m", "lamina", "train", str(tmp_path / "own.toml"), "--folder", str(tmp_path / "run")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)

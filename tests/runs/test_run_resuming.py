@@ -1,4 +1,4 @@
-"""Going on with a run: nothing is trained or logged twice, and a failed start can be replaced."""
+"""Resuming a run: nothing is trained or logged twice, and the config of a failed start can be replaced."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def die(*given: Any, **options: Any) -> None:
     raise Killed
 
 
-def test_killed_before_the_first_checkpoint_nothing_is_told_twice(stores: Path, tmp_path: Path) -> None:
+def test_killed_before_the_first_checkpoint_nothing_is_logged_twice(stores: Path, tmp_path: Path) -> None:
     changes = {"save_every": 5, "validate_every": 3}
     config = config_for("translation", stores, train=changes)
     Run(config, tmp_path / "whole").train(quiet=True)
@@ -56,7 +56,7 @@ def test_killed_before_the_first_checkpoint_nothing_is_told_twice(stores: Path, 
     assert [step for step, _ in told] == [3, 6]
 
 
-def test_samples_after_the_checkpoint_are_forgotten(stores: Path, tmp_path: Path) -> None:
+def test_samples_after_the_checkpoint_are_removed(stores: Path, tmp_path: Path) -> None:
     config = config_for("translation", stores, train={"steps": 2})
     Run(config, tmp_path / "run").train(quiet=True)
     with RunFolder(tmp_path / "run").claim() as folder:
@@ -70,7 +70,7 @@ def test_samples_after_the_checkpoint_are_forgotten(stores: Path, tmp_path: Path
 def test_killed_after_the_last_save_a_run_trains_no_step_more(
     patience: int, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All is saved, but nobody wrote down yet that the run has ended."""
+    """Everything is saved, but the status does not say yet that the run has ended."""
     changes = {"schedule": {"learning_rate": 1e-9}}
     changes["train"] = {"steps": 20 if patience else 4, "validate_every": 1, "patience": patience}
     config = config_for("classification", stores, **changes)
@@ -97,7 +97,9 @@ def test_killed_after_the_last_save_a_run_trains_no_step_more(
         {"model": {"preset": "iwslt-wide"}},
     ],
 )
-def test_a_start_that_fails_binds_nobody(mistake: dict[str, Any], stores: Path, tmp_path: Path) -> None:
+def test_the_config_of_a_start_that_failed_may_be_replaced(
+    mistake: dict[str, Any], stores: Path, tmp_path: Path
+) -> None:
     with pytest.raises(UserError):
         Run(config_for("translation", stores, **mistake), tmp_path / "run").train(quiet=True)
     assert RunFolder(tmp_path / "run").status() is None
@@ -105,8 +107,10 @@ def test_a_start_that_fails_binds_nobody(mistake: dict[str, Any], stores: Path, 
     assert status.step == 2
 
 
-def test_a_start_that_saved_nothing_binds_nobody(stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Out of memory in the first step, say: another config may follow. A result binds, though nothing was saved."""
+def test_the_config_of_a_run_without_checkpoint_or_result_may_be_replaced(
+    stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after running out of memory in the first step. After a result, the config may not be replaced."""
     with monkeypatch.context() as patch:
         patch.setattr("lamina.training.loop.Training.update", die)
         with pytest.raises(Killed):
@@ -147,7 +151,7 @@ def test_a_preset_is_written_out(stores: Path, tmp_path: Path, monkeypatch: pyte
         Run(changed, tmp_path / "named").train(quiet=True)
 
 
-def test_a_run_that_stored_the_name_of_its_preset_goes_on(
+def test_a_run_that_stored_the_name_of_its_preset_can_be_resumed(
     stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2, "num_layers": 1, "vocab_size": 10}

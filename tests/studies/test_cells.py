@@ -1,4 +1,4 @@
-"""The cells of a grid: which there are, the mistakes one can make in asking for them, and how one is trained."""
+"""The cells of a grid: all combinations, mistakes in their settings, and the training of one cell."""
 
 from __future__ import annotations
 

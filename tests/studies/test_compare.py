@@ -1,4 +1,4 @@
-"""Runs side by side: trained once, used again, moved aside when outdated, and resumed after an interruption."""
+"""Comparisons: runs are trained once, reused, renamed when outdated, and resumed after an interruption."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def losses(path: Path) -> list[float]:
 
 
 def stamps_of(runs: Iterable[Path], *names: str) -> list[int]:
-    """When those files were written."""
+    """The modification times of those files."""
     return [(run / name).stat().st_mtime_ns for run in runs for name in names]
 
 
@@ -237,7 +237,7 @@ def test_what_cannot_be_planned_is_limited_by_cores_alone(
 
 
 @pytest.mark.faults
-def test_interrupted_it_keeps_what_is_done_and_goes_on(config: Path, tmp_path: Path) -> None:
+def test_an_interrupted_comparison_keeps_finished_runs_and_continues(config: Path, tmp_path: Path) -> None:
     overrides = ["train.steps=200", "train.save_every=50", "train.validate_every=100", "train.threads=1"]
     whole = trained(cells_of(config, ["b2t"], overrides), tmp_path / "whole")
     command = [sys.executable, "-m", "lamina", "compare", str(config), *overrides, "--residual", "b2t"]
@@ -250,7 +250,7 @@ def test_interrupted_it_keeps_what_is_done_and_goes_on(config: Path, tmp_path: P
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130
-    assert "the same command goes on from there" in said
+    assert "the same command continues from there" in said
     stopped = RunFolder(run).status()
     assert stopped is not None
     assert stopped.state == "stopped"
@@ -261,7 +261,7 @@ def test_interrupted_it_keeps_what_is_done_and_goes_on(config: Path, tmp_path: P
 
 
 @pytest.mark.faults
-def test_without_space_it_says_so_and_goes_on_when_there_is_some(config: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_the_comparison_continues_with_more_space(config: Path, tmp_path: Path) -> None:
     """A limit on the size of files stands for a full disk: checkpoints do not fit, small files do."""
     command = [sys.executable, "-m", "lamina", "compare", str(config), "--residual", "b2t,post-ln"]
     command += ["--folder", str(tmp_path / "runs")]

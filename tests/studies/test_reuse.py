@@ -83,7 +83,7 @@ def test_a_run_without_a_readable_record_is_trained_again(store: Store, tmp_path
     assert Fingerprint.load(file) is None
     file.write_text(text)
     assert Fingerprint.load(file) is None
-    assert Fingerprint.of(config(), store).changes_since(None) == ["it is not recorded what the former run depends on"]
+    assert Fingerprint.of(config(), store).changes_since(None) == ["the former run has no record of what it depends on"]
 
 
 def test_versions_are_those_of_what_the_run_uses() -> None:

@@ -1,4 +1,4 @@
-"""Headless Chromium over its debugging pipe: what a page looks like, asks for and complains about."""
+"""Headless Chromium over its debugging pipe: screenshots, requests and errors of a page."""
 
 from __future__ import annotations
 

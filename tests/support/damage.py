@@ -123,7 +123,7 @@ def damage(place: Path, file: str, way: str, files: list[str]) -> bool:
 
 
 def _train(place: Path) -> Any:
-    """Go on for one step more."""
+    """Resume for one more step."""
     run = train(place / "run", ["train.steps=5"], quiet=True)
     assert run.ended is not None
     return run.ended.state, run.ended.step, as_lists(weights(place / "run"))

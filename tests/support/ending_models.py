@@ -32,7 +32,7 @@ def language_model(residual: Any = "post-ln", *, seed: int = 0, num_layers: int 
 
 
 def _with_ends(model: Any) -> Model:
-    """Scores that differ, and an end that is now likely, now not."""
+    """Scores that differ, and an end-of-sentence token that is likely at some steps only."""
     with torch.no_grad():
         model.tables["output"].weight.normal_(0, 0.4)
         model.tables["output"].weight[EOS] *= 2.5

@@ -20,7 +20,7 @@ Tokens = Sequence[int]
 
 
 def log_probabilities(model: Model, source: Tokens, outputs: Sequence[Tokens], prefix: Tokens = ()) -> list[Tensor]:
-    """Of every next word: for each output, (length + 1, vocabulary)."""
+    """The log-probabilities of every next word, for each output (length + 1, vocabulary)."""
     start = [BOS, *prefix] if isinstance(model, EncoderDecoder) else [BOS, *source, *prefix]
     lengths = [len(start) + len(output) for output in outputs]
     ids = torch.tensor([token for output in outputs for token in (*start, *output)])

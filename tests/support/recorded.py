@@ -51,7 +51,7 @@ def fact(measurement: Measurement, name: str, **selected: Any) -> float:
 
 
 def some_loss(y: Tensor) -> Tensor:
-    """Along a fixed direction, so that a final norm cannot make it constant."""
+    """A loss along a fixed direction, so that a final norm cannot make it constant."""
     direction = torch.linspace(-1, 1, y.shape[-1], dtype=y.dtype).square()
     return (y @ direction).square().mean()
 

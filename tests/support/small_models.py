@@ -36,7 +36,7 @@ def small_stack(
 
 
 def ready(stack: Stack, x: Tensor) -> Stack:
-    """Calibrated where the scheme wants it, then with every parameter moved off its start value."""
+    """The stack, calibrated if its scheme needs that, with every parameter changed from its initial value."""
     stack.calibrate(x)
     with torch.no_grad():
         for parameter in stack.parameters():

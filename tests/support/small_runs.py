@@ -1,4 +1,4 @@
-"""Runs of a few steps on small stores of every task, and how they are broken off."""
+"""Runs of a few steps on small stores of every task, and their interruption."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def state_of(training: Training) -> dict[str, torch.Tensor]:
 
 
 def spoiled(training: Training, value: float, from_step: int = 1) -> str:
-    """Make the gradient of one matrix no number; its name."""
+    """Multiply the gradient of one matrix by `value`, such as NaN, from a step on; returns the matrix's name."""
     name = "decoder.layers.1.sublayers.2.inner.weight"
 
     def spoil(gradient: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """Two models with the same weights: which parameter of ours is which of theirs.
 
 Weights are copied and gradients compared through the same pairs, and every trained parameter on either side must be
-paired: nothing can agree by being left at its start value.
+paired: nothing can agree because it was left at its initial value.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Twins:
 
     @torch.no_grad()
     def equalise(self, noise: float = 0.2) -> None:
-        """Move all their weights off their start values and copy them to ours."""
+        """Change all their weights from the initial values and copy them to ours."""
         trained = Counter(id(parameter) for parameter in self.ours.parameters() if parameter.requires_grad)
         assert trained == Counter(id(twin.ours) for twin in self._pairs)
         covered = Counter[int]()
@@ -74,6 +74,6 @@ class Twins:
 
 
 def assert_close(ours: Tensor, theirs: Tensor, tolerance: float) -> None:
-    """Relative to the largest entry: a sum's small entries carry the rounding of its large ones."""
+    """Compare relative to the largest entry: small entries of a sum have the rounding errors of large ones."""
     size = max(1.0, theirs.detach().abs().max().item())
     torch.testing.assert_close(ours, theirs, atol=tolerance * size, rtol=tolerance)

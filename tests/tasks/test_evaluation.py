@@ -1,4 +1,4 @@
-"""`evaluate` and `generate` see the same inputs, and an evaluation says what it leaves out."""
+"""`evaluate` and `generate` use the same inputs, and an evaluation reports what it leaves out."""
 
 from __future__ import annotations
 

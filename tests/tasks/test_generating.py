@@ -1,4 +1,4 @@
-"""Tasks that generate text: their own way to search, what is cut and kept, samples."""
+"""Tasks that generate text: their search options, truncation of inputs, and samples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from support.small_tasks import model_for, task_of
 )
 def test_a_changed_option_of_generation_leaves_the_tasks_others(name: str, given: dict[str, Any], folder: Path) -> None:
     own = task_of(name, folder).options.generation
-    assert own != GenerateOptions(), "this task searches in a way of its own"
+    assert own != GenerateOptions(), "this task has its own search options"
     assert task_of(name, folder, generation=given).options.generation == own.model_copy(update=given)
     with pytest.raises(UserError, match=f"task '{name}': generation.baem: unknown option 'baem'; did you mean 'beam'"):
         task_of(name, folder, generation={"baem": 3})

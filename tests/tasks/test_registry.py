@@ -1,4 +1,4 @@
-"""Adding a task touches one file."""
+"""Adding a task needs one new file only."""
 
 from __future__ import annotations
 

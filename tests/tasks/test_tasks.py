@@ -1,4 +1,4 @@
-"""The tasks on the embedded languages: what a batch is, which loss, which metric."""
+"""The tasks on the embedded languages: batches, losses and metrics."""
 
 from __future__ import annotations
 

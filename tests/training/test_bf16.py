@@ -1,4 +1,4 @@
-"""bf16 on machines that announce it and kill whoever uses it; the crash is played by another probe command."""
+"""bf16 on machines that announce it and kill processes that use it; another probe command simulates the crash."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_the_commands_limit_their_own_process(start: str, stores: Path, tmp_path
         start=start.format(config=str(tmp_path / "own.toml"), run=str(run)),
     )
     environment = {name: value for name, value in os.environ.items() if name != bf16.VARIABLE}
-    standard_input, other_end = os.pipe()  # a worker leaves when the other end is closed
+    standard_input, other_end = os.pipe()  # a worker exits when the other end is closed
     command = [sys.executable, "-c", program]
     ran = subprocess.run(command, env=environment, stdin=standard_input, capture_output=True, text=True)
     os.close(standard_input)

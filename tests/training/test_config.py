@@ -346,7 +346,7 @@ def test_the_default_warm_up_fits_the_default_length() -> None:
     read(schedule={"name": "linear"})
 
 
-def test_a_schedule_that_is_seldom_meant_is_noted() -> None:
+def test_a_schedule_that_is_rarely_intended_is_noted() -> None:
     (note,) = read(schedule={"warmup_steps": 1}).schedule.notes(400)
     assert "0.05 of its peak at step 400" in note
     assert "schedule.decay_steps" in note

@@ -16,7 +16,7 @@ from support.small_runs import assert_same, before_update, building, config_for,
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
-def test_a_gradient_that_is_no_number_stops_before_the_update_and_is_named(
+def test_a_gradient_that_is_nan_stops_before_the_update_and_is_located(
     value: float, stores: Path, tmp_path: Path
 ) -> None:
     config = config_for("translation", stores)
@@ -36,7 +36,9 @@ def test_a_gradient_that_is_no_number_stops_before_the_update_and_is_named(
 
 
 @pytest.mark.parametrize("name", residual.names())
-def test_a_bad_number_stops_before_the_update_and_is_named(name: str, stores: Path, tmp_path: Path) -> None:
+def test_a_value_that_is_not_finite_stops_before_the_update_and_is_located(
+    name: str, stores: Path, tmp_path: Path
+) -> None:
     config = config_for("translation", stores, model={"residual": name})
     with RunFolder(tmp_path / "run").claim() as folder:
         training = building(config, folder)

@@ -122,7 +122,7 @@ def test_accumulation_and_processes_leave_the_gradient_as_it_is(task: str, store
         torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-10)
 
 
-def test_a_model_that_only_counts_words_has_failed(stores: Path, tmp_path: Path) -> None:
+def test_a_model_no_better_than_a_unigram_model_has_failed(stores: Path, tmp_path: Path) -> None:
     status = Run(config_for("translation", stores, train={"steps": 1}), tmp_path / "run").train(quiet=True)
     assert status.state == "failed"
     assert "not below a unigram model's" in status.reason
@@ -140,7 +140,7 @@ def test_the_best_weights_are_kept_though_no_save_was_due(stores: Path, tmp_path
 def test_the_last_validation_decides_not_the_best(
     stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that was good for a while and then fell back to counting words has failed."""
+    """A run that was better than a unigram model for a while, but is not at the end, has failed."""
     found = iter([1.0, 50.0])
     monkeypatch.setattr(
         "lamina.tasks.base.Task.total_losses",

@@ -1,4 +1,4 @@
-"""What each process computes: together every example once, and every process equally often."""
+"""The micro-batches of each process: all examples once in total, and equally many micro-batches per process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_processes_see_the_batches_of_one_and_compute_equally_often(task: Task, 
     for epoch, index, micro_batches in whole:
         shares = [part.pop(0) for part in parts]
         assert {share[:2] for share in shares} == {(epoch, index)}
-        assert len({len(share[2]) for share in shares}) == 1, "layers that lie in slices would wait for ever"
+        assert len({len(share[2]) for share in shares}) == 1, "sharded layers would wait forever"
         every = [micro_batch for share in shares for micro_batch in share[2]]
         assert sum(micro_batch.count for micro_batch in every) == micro_batches[0].count
         assert np.array_equal(words(every), words(micro_batches))
@@ -56,7 +56,7 @@ def test_processes_see_the_batches_of_one_and_compute_equally_often(task: Task, 
     assert (borrowed > 0) == (size > 1), "small batches leave some without"
 
 
-def test_it_goes_on_from_any_batch(task: Task) -> None:
+def test_shares_can_start_at_any_batch(task: Task) -> None:
     whole = first_updates(task, 0, 1, 1)
     per_epoch = len(whole) // 2
     later = first_updates(task, 0, 1, 1, start=(1, 2))

@@ -1,4 +1,4 @@
-"""Optimisers: the first updates by hand, every parameter once, and no decay where a scheme wants none."""
+"""Optimisers: the first updates by hand, every parameter once, and no decay of parameters that a scheme excludes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_betas_and_momentum_arrive(float64: None) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_moves_before_the_schedule_gives_a_rate(name: str) -> None:
+def test_no_weight_changes_before_the_learning_rate_is_set(name: str) -> None:
     model = small_model("post-ln")
     optimiser = build(model, name=name, weight_decay=0.1)
     before = {key: value.clone() for key, value in model.state_dict().items()}
@@ -74,7 +74,7 @@ def test_nothing_moves_before_the_schedule_gives_a_rate(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["adamw", "radam"])
-def test_what_a_scheme_spares_is_not_decayed(name: str) -> None:
+def test_parameters_that_a_scheme_excludes_are_not_decayed(name: str) -> None:
     model = small_model("admin")
     spared = list(model.undecayed_parameters())
     assert spared

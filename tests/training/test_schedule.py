@@ -77,7 +77,7 @@ def test_shifted_root_has_no_warm_up() -> None:
 
 
 @given(st.sampled_from(NAMES), st.integers(1, 6000), st.data())
-def test_rates_climb_to_the_peak_and_never_rise_again(name: str, warmup: int, data: st.DataObject) -> None:
+def test_learning_rates_rise_to_the_peak_and_never_again(name: str, warmup: int, data: st.DataObject) -> None:
     warmup = 1 if name == "shifted-root" else warmup
     rate = schedule(name, warmup_steps=warmup)
     step = data.draw(st.integers(1, 99_999) | st.sampled_from([max(1, warmup - 1), warmup, warmup + 1]))

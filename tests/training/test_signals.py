@@ -1,4 +1,4 @@
-"""Signals at any moment of a run: it saves and leaves, and says which one it was."""
+"""Signals at any moment of a run: it saves, stops, and reports the signal."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def test_signals_are_remembered_and_handlers_put_back() -> None:
             signal.raise_signal(signal.SIGTERM)
             assert interrupts.number == number, "the first one"
     assert [signal.getsignal(each) for each in SIGNALS] == before
-    assert said[0] == "SIGTERM: leaving when this step is done and saved; Ctrl-C leaves at once"
+    assert said[0] == "SIGTERM: stopping when this step is done and saved; Ctrl-C stops at once"
     assert len(said) == 6
 
 
-def test_ctrl_c_leaves_at_once_when_a_stop_is_under_way() -> None:
+def test_ctrl_c_ends_the_process_at_once_after_another_signal() -> None:
     with Interrupts(lambda text: None) as interrupts:
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):

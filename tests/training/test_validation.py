@@ -27,7 +27,7 @@ def test_better_is_strictly_better_and_waiting_is_counted(higher: bool, values: 
     assert (best.step, best.value, best.not_better) == (4, values[4], 0)
 
 
-def test_it_goes_on_where_it_stood_unless_the_number_is_another() -> None:
+def test_the_best_step_is_restored_unless_the_metric_differs() -> None:
     best = BestStep("bleu", True)
     best.update(10, 20.0)
     best.update(20, 19.0)
@@ -121,7 +121,7 @@ def test_patience_follows_the_metric_and_the_summary_tells_it(
     assert "best validation accuracy 0.9 at step 2" in capsys.readouterr().out
 
 
-def test_a_validation_loss_that_is_no_number_is_a_failure(
+def test_a_validation_loss_that_is_nan_is_a_failure(
     stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing = Losses(torch.tensor(torch.nan), torch.tensor(torch.nan), 5)

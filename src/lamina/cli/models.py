@@ -57,7 +57,7 @@ def generate(
     output_file: Annotated[str, typer.Option("--output", help="Where outputs go; - for standard output.")] = "-",
     output_format: Annotated[str, typer.Option(help="text (a line for each line) or jsonl (with scores).")] = "text",
     to: Annotated[str | None, typer.Option(help="The language to translate into, where there are several.")] = None,
-    prefix: Annotated[str, typer.Option(help="What every output has to start with.", show_default=False)] = "",
+    prefix: Annotated[str, typer.Option(help="The text that every output starts with.", show_default=False)] = "",
     score: Annotated[str | None, typer.Option(help="A file of targets to score instead of generating.")] = None,
     checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = BEST,
     beam: Annotated[int | None, typer.Option(min=1, help="Beam size; by default that of the config.")] = None,

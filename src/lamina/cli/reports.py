@@ -1,4 +1,4 @@
-"""The commands that say how runs went, and why."""
+"""The commands that list, diagnose and report runs."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def diagnose(
             "options as key=value."
         ),
     ],
-    seeds: Annotated[int, typer.Option(min=1, help="How many models are initialised, of a config.")] = 5,
-    batches: Annotated[int, typer.Option(min=1, help="How many batches each model is run on.")] = 4,
-    tokens: Annotated[int, typer.Option(min=1, help="Tokens in a batch.")] = 256,
-    checkpoint: Annotated[str, typer.Option(help="Of runs: best, latest, average or step-00001000.")] = BEST,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of models initialised for a config.")] = 5,
+    batches: Annotated[int, typer.Option(min=1, help="Number of batches each model is run on.")] = 4,
+    tokens: Annotated[int, typer.Option(min=1, help="Number of tokens in a batch.")] = 256,
+    checkpoint: Annotated[str, typer.Option(help="For runs: best, latest, average or step-00001000.")] = BEST,
     depths: Annotated[
         str,
         typer.Option(
@@ -82,7 +82,7 @@ def report(
     ] = "report.html",
     title: Annotated[str, typer.Option(help="Its heading.")] = "",
 ) -> None:
-    """Put finished, failed or unfinished runs side by side in one page."""
+    """Compare finished, failed or unfinished runs on one page."""
     from lamina.report.comparison_report import ComparisonReport, check_report_file
     from lamina.report.terminal.runs import show_comparison
 

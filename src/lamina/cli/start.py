@@ -14,7 +14,7 @@ from lamina.terminal import say
 
 @app.command(rich_help_panel=START, epilog="Example: lamina demo --folder /tmp/demo")
 def demo(
-    folder: Annotated[Path, typer.Option(help="Where data, runs and the report go.")] = Path("lamina-demo"),
+    folder: Annotated[Path, typer.Option(help="The folder of data, runs and report.")] = Path("lamina-demo"),
     steps: Annotated[int, typer.Option(min=1, help="Updates of each run.")] = 500,
 ) -> None:
     """Train a deep model under five residual schemes on an embedded language, and report which train and why."""
@@ -67,16 +67,16 @@ def prepare(
     overrides: Annotated[
         list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")
     ] = None,
-    output: Annotated[str | None, typer.Option(help="Where the store goes.")] = None,
-    folder: Annotated[str | None, typer.Option(help="Where the source files are.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a store made from something else.")] = False,
+    output: Annotated[str | None, typer.Option(help="The folder of the store.")] = None,
+    folder: Annotated[str | None, typer.Option(help="The folder of the source files.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a store made from other files.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Show where the set comes from, and prepare nothing.")] = False,
     dropped: Annotated[bool, typer.Option("--dropped", help="List the lines that were left out.")] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Check a store and its sources against their hashes.")
     ] = False,
 ) -> None:
-    """Turn text into a store of tokens that training reads."""
+    """Encode text as a store of tokens that training reads."""
     from lamina.data.prepare import prepare as prepare_store
     from lamina.data.sources import chosen_options
     from lamina.files.progress import progress_bar

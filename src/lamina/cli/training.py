@@ -15,17 +15,17 @@ from lamina.terminal import say
 @app.command(
     rich_help_panel=TRAINING,
     epilog="Examples: lamina train configs/smoke/translation.toml · lamina train own.toml model.residual=b2t "
-    "train.steps=2000 --folder runs/b2t · lamina train runs/b2t (goes on where it was)",
+    "train.steps=2000 --folder runs/b2t · lamina train runs/b2t (resumes it)",
 )
 def train(
-    config: Annotated[str, typer.Argument(help="A TOML file, or the folder of a run to go on with.")],
+    config: Annotated[str, typer.Argument(help="A TOML file, or the folder of a run to resume.")],
     overrides: Annotated[
         list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")
     ] = None,
     folder: Annotated[str | None, typer.Option(help="The run folder; by default runs/ and the file's name.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Go on though config or data have changed.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Resume although config or data have changed.")] = False,
 ) -> None:
-    """Train a model, or go on with a run that was interrupted."""
+    """Train a model, or resume a run that was interrupted."""
     from lamina.training.signals import remember_early
 
     with remember_early():  # before torch is imported, which takes seconds
@@ -52,7 +52,7 @@ def plan(
     overrides: Annotated[
         list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")
     ] = None,
-    gpus: Annotated[int, typer.Option(min=1, help="How many devices share a batch.")] = 1,
+    gpus: Annotated[int, typer.Option(min=1, help="Number of devices that share a batch.")] = 1,
     teraflops: Annotated[
         float, typer.Option(min=0.001, help="The peak of one device, in 10¹² operations a second.")
     ] = 100,
@@ -82,13 +82,13 @@ def compare(
     depth: Annotated[
         str | None, typer.Option(help="Depths, separated by commas: 6,12, or 60-12 for encoder and decoder.")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds of each.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds of each scheme and depth.")] = 1,
     folder: Annotated[
         str | None, typer.Option(help="Where the runs go; by default runs/, the file's name and -compared.")
     ] = None,
     output: Annotated[str | None, typer.Option(help="The report, .html or .md; by default in that folder.")] = None,
 ) -> None:
-    """Train the same model under several schemes side by side, and put them into one report."""
+    """Train the same model under several schemes, and compare them in one report."""
     from lamina.api import compare as compare_schemes
     from lamina.report.terminal.runs import show_comparison
     from lamina.studies.compare import IncompleteComparison
@@ -112,7 +112,7 @@ def compare(
 def average(
     run: Annotated[str, typer.Argument(help="A run folder.")],
     last: Annotated[
-        int | None, typer.Option(min=1, help="How many of the last checkpoints; by default all that are kept.")
+        int | None, typer.Option(min=1, help="Number of last checkpoints; by default all that are kept.")
     ] = None,
 ) -> None:
     """Average the weights of a run's last checkpoints."""

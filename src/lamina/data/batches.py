@@ -30,7 +30,7 @@ from lamina.options import Formerly, Options
 
 
 class OrderOptions(Options):
-    """How examples are put into batches."""
+    """Options of the batches: size, sorting and shuffling."""
 
     max_tokens: int = Field(4096, ge=1)
     """The number of tokens in a global batch: the sum over its examples of the longer of source and target."""

@@ -1,4 +1,4 @@
-"""Encoding examples into the arrays of a store, in large batches and with bounded memory; every drop is counted."""
+"""Encoding of examples into the arrays of a store, in large batches with bounded memory; dropped ones are counted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lamina.data.tokenizer import Tokenizer
 OVER_LONG = "over-long"
 
 _BATCH_EXAMPLES, _BATCH_CHARACTERS = 4096, 1 << 20
-_RECORDING_CHARACTERS = 1 << 12  # what a recording counts for: 256 in a batch, some 100 MB of features
+_RECORDING_CHARACTERS = 1 << 12  # a recording counts as this many: 256 in a batch, about 100 MB of features
 
 EncodedFields = dict[str, tuple[np.ndarray, np.ndarray]]
 

@@ -1,8 +1,8 @@
 """Noise on tokens (word dropout and masking), and the random numbers of batches and noise.
 
-Random numbers are functions: the same purpose gives the same numbers, in any order, on any machine. A purpose is a few
-words and numbers, such as `("examples", seed, epoch)`. Only the raw output of Philox is used, which numpy guarantees
-not to change; its permutations and distributions may change between versions.
+Random numbers are a pure function of a purpose, a few words and numbers such as `("examples", seed, epoch)`: the same
+purpose gives the same numbers, in any order, on any machine. Only the raw output of Philox is used, which numpy
+guarantees not to change; its permutations and distributions may change between versions.
 
 Whether a token is dropped or masked depends on seed, epoch, example and position only: it does not matter how batches
 are cut or which process has the example, and a resumed run has the same noise.

@@ -81,7 +81,7 @@ def summarise(store: Store) -> dict[str, Any]:
 
 
 def list_notices(store: Store) -> list[str]:
-    """A sentence for whatever of a store may not be as the user expects."""
+    """Sentences about properties of a store that the user may not expect."""
     notices = []
     for name, record in store.manifest.splits.items():
         if record.seen_in_training:
@@ -133,13 +133,14 @@ class _Work:
         encoder = Encoder(tokenizers, options.max_length, options.over_long, keep_empty, self.extract)
         done: Counter[str] = Counter()
         builders: dict[str, SplitBuilder] = {}
-        targets: dict[str, dict[str, SplitBuilder]] = {}  # by reader: where its examples go
+        targets: dict[str, dict[str, SplitBuilder]] = {}  # by reader, the builders of its splits
         for name in self.readers:
             split = _split(name)
             chosen = (split, *(options.hold_out if split == "train" else ()))
             targets[name] = {each: SplitBuilder(name.replace(split, each, 1), each == "train") for each in chosen}
             builders |= {builder.name: builder for builder in targets[name].values()}
-        for name in sorted(self.readers, key=lambda name: _split(name) == "train"):  # training text is compared, last
+        # Training sets come last, because their examples are compared with those of the other splits.
+        for name in sorted(self.readers, key=lambda name: _split(name) == "train"):
             split, own = _split(name), targets[name]
 
             def route(example: Example, split: str = split, own: dict[str, SplitBuilder] = own) -> str:
@@ -257,7 +258,7 @@ def _fingerprints(sources: tuple[SourceRecord, ...]) -> list[tuple[int, int]]:
 def _reuse(options: PrepareOptions, sources: tuple[SourceRecord, ...]) -> Store:
     store = Store.open(options.output)
     old, new = store.manifest.settings, options.settings()
-    defaults = PrepareOptions(output=options.output).settings()  # an option that did not exist had its default
+    defaults = PrepareOptions(output=options.output).settings()  # options that did not exist then have their defaults
     changes = [f"option {key}" for key in {**old, **new} if old.get(key, defaults.get(key)) != new.get(key)]
     known = {(source.split, source.sha256) for source in store.manifest.sources}
     changes += [source.path for source in sources if (source.split, source.sha256) not in known]

@@ -76,7 +76,7 @@ class TokenizerOptions(VocabularyOptions):
 
 
 class PrepareOptions(Options):
-    """The files to prepare, and how."""
+    """The options of `lamina prepare`: the files, their format and the tokenizer."""
 
     output: str = pydantic.Field(min_length=1)
     """The folder of the store, relative to the working directory."""
@@ -106,9 +106,9 @@ class PrepareOptions(Options):
     labels: tuple[str, ...] = ()
     """The label set, in the order of the labels' ids; by default the labels that the training files have."""
     unit: Unit = "line"
-    """What one example of `plain` text is: a line, or a paragraph between blank lines."""
+    """The unit of `plain` text that is one example: a line, or a paragraph between blank lines."""
     speech: SpeechOptions = SpeechOptions()
-    """How recordings become features, for the formats of speech."""
+    """Options of feature extraction, for the formats of speech."""
     tokenizer: TokenizerOptions = TokenizerOptions()
     """The tokenizer."""
     max_length: int = pydantic.Field(0, ge=0)

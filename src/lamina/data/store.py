@@ -232,7 +232,7 @@ class Store:
 
     @classmethod
     def open_unverified(cls, path: str | Path) -> Store:
-        """Open a finished store without a look at its files other than the manifest."""
+        """Open a finished store, reading only its manifest."""
         folder = Path(path)
         if not (folder / MANIFEST).is_file():
             raise _not_a_store(folder)

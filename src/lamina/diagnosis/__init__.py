@@ -1,1 +1,1 @@
-"""Why a Transformer trains, or does not: recording, measures, checks and watching."""
+"""Diagnosis of why a Transformer trains or does not: recording, measures, checks and watching."""

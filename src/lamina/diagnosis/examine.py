@@ -26,7 +26,7 @@ from lamina.files.progress import Progress, no_progress
 
 SpreadOver = Literal["seeds", "batches"]
 PARTS = 8
-"""Into how many parts the batches of one model are divided at most: so many sums of gradients are kept."""
+"""The largest number of parts that the batches of one model are divided into; a sum of gradients is kept for each."""
 NO_SPREAD: dict[SpreadOver, str] = {
     "seeds": "only one seed was examined, so numbers have no spread",
     "batches": "only one batch was examined, so numbers have no spread: give a list of batches, or a batch whose "
@@ -121,7 +121,7 @@ def examine_model(
     structure = batches[0].structure
 
     def mean(without: int | None = None) -> tuple[list[Measurement], list[NotMeasured]]:
-        """Over all batches, or without one part of them; gradients are averaged before their norm is taken."""
+        """The mean over all batches, or without one part; gradients are averaged before their norm is taken."""
         kept = [batch for number, batch in enumerate(batches) if without is None or number % parts != without]
         means, missing = average_all([batch.measurements for batch in kept])
         try:
@@ -142,7 +142,7 @@ def examine_model(
 
 @dataclass(frozen=True)
 class _BatchResults:
-    """What is kept of one batch once its record is gone."""
+    """The results of one batch, which remain after its record is released."""
 
     structure: ModelStructure
     measurements: list[Measurement]
@@ -204,14 +204,14 @@ def _over_seeds(models: Sequence[Examined]) -> Examined:
 
 
 def conclude(measurements: Iterable[Measurement]) -> list[Measurement]:
-    """With what follows from the numbers of each, such as slopes."""
+    """The measurements, with the facts that follow from their values, such as slopes."""
     return [MEASURES[each.key]().conclude(each) for each in measurements]
 
 
 def combine(
     measurements: Iterable[Measurement], samples: Sequence[Sequence[Measurement]], scale: float = 1.0
 ) -> list[Measurement]:
-    """The measurements with what follows from them, and their spread over the concluded samples times `scale`."""
+    """The concluded measurements, with their spread over the concluded samples times `scale`."""
     return [
         with_spread(whole, [each for sample in samples for each in sample if each.key == whole.key], scale)
         for whole in conclude(measurements)

@@ -41,7 +41,7 @@ class DiagnoseOptions(Options):
     """Steps between observations of gradients, updates, Adam's conditioning and residual streams while training; 0
     for none."""
     band: BandOptions = BandOptions()
-    """When an update counts as unusual."""
+    """The band outside which an update counts as unusual."""
     thresholds: Thresholds = Thresholds()
     """The thresholds of the checks, a table for each."""
 

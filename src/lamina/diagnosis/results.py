@@ -19,23 +19,23 @@ from lamina.files.atomic import write_file
 VERSION: Literal[2] = 2
 
 SeriesRole = Literal["measured", "predicted", "bound"]
-"""Measured; what a theorem predicts for this model; or a bound from a theorem."""
+"""Whether a series was measured, is predicted by a theorem for this model, or is a bound from a theorem."""
 Severity = Literal["failure", "warning", "fine", "not measured"]
 FactName = NewType("FactName", str)
 """The name of a fact: `slope`, `R² of ln n`. A measure defines its names as constants, which checks import, so that the
 type checker finds a misspelled one."""
 MissingEvidence = Literal["passes", "training", "depths"]
-"""What a measure lacked: passes through the model, an optimiser in training, or models of several depths."""
+"""Evidence that a measure lacked: passes through the model, an optimiser in training, or models of several depths."""
 
 
 class TypedResult(BaseModel):
-    """The base of all classes here: immutable, and infinities and NaN survive JSON."""
+    """The base of all classes here: immutable, with infinities and NaN preserved in JSON."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
 
 class Location(TypedResult):
-    """Where in a model a number belongs. Fields that do not apply are None; numbers count from 1."""
+    """The part of a model that a value belongs to. Fields that do not apply are None; numbers count from 1."""
 
     stack: str | None = None
     """`encoder`, `decoder`, `stack`, or the path of a foreign module that holds repeated layers."""
@@ -60,7 +60,7 @@ class Location(TypedResult):
 
 
 class Stage(TypedResult):
-    """When in training the numbers were taken."""
+    """The point in training at which values were measured."""
 
     name: Literal["start", "step", "end", "given"]
     """Before training, after a step, after the last step, or a model as it was given, whose training is unknown."""
@@ -89,7 +89,7 @@ class Series(TypedResult):
     predicts: str = ""
     """Of a prediction or bound, the quantity it is about; empty for the first quantity measured at its location."""
     stage: Stage | None = None
-    """None where it is that of the diagnosis."""
+    """The stage of the series; None if it is that of the diagnosis."""
     x: tuple[float, ...]
     y: tuple[float, ...]
     """Means over seeds or over batches."""
@@ -99,7 +99,7 @@ class Series(TypedResult):
 
     @property
     def identity(self) -> tuple[Location, str, SeriesRole, Stage | None]:
-        """What the same line has in common in several samples."""
+        """The fields that identify the same line in several samples."""
         return self.location, self.quantity, self.role, self.stage
 
 
@@ -150,7 +150,7 @@ class Axes(TypedResult):
 
 
 class Description(TypedResult):
-    """What a measure is: all that a page needs to explain its numbers."""
+    """The description of a measure, with everything that a page needs to explain its values."""
 
     key: str
     """The name of its file with `-` for `_`: `gradient-by-layer`."""
@@ -158,7 +158,7 @@ class Description(TypedResult):
     formula: str
     """Plain text with Unicode signs."""
     source: str
-    """Where the papers have it: `Xiong et al. 2020, figure 3`."""
+    """Its place in the papers: `Xiong et al. 2020, figure 3`."""
     look_for: str
     """What to look for in the figure, in one or two sentences."""
     axes: Axes
@@ -268,7 +268,7 @@ class Finding(TypedResult):
 
 
 def _encodable(text: str) -> str:
-    """A file's name may hold characters that UTF-8 cannot encode: they become question marks."""
+    """Replace characters that UTF-8 cannot encode, which names of files may contain, by question marks."""
     return text.encode("utf-8", errors="replace").decode()
 
 
@@ -288,7 +288,7 @@ class Diagnosis(TypedResult):
     spread_over: Literal["seeds", "batches", "steps"] = "seeds"
     """`steps` where a model was watched in training: its series run over steps."""
     repeats: Annotated[int, Field(ge=1)] = 1
-    """How many seeds, batches or watched steps."""
+    """The number of seeds, batches or watched steps."""
     seconds: float = 0.0
     findings: tuple[Finding, ...] = ()
     measurements: tuple[Measurement, ...] = ()

@@ -1,4 +1,4 @@
-"""What is diagnosed: a model as it is, on several batches, or a function that builds one, at several seeds.
+"""The subject of a diagnosis: a given model on several batches, or a function that builds one at several seeds.
 
 A batch is what the model is called with: a tensor, a tuple (positional arguments) or a dictionary (keywords). A list
 holds several batches. A single batch is split along its first dimension, so that there is a spread.

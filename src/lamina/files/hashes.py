@@ -44,7 +44,7 @@ class Damaged(UserError):
 
 @dataclass(frozen=True)
 class ManifestFormat:
-    """A JSON file of a format and version that holds its own hash: a change to it is noticed.
+    """A JSON file with a format, a version and its own hash, by which a change to it is detected.
 
     {"format": "lamina-store", "version": 1, "sha256": "…", "manifest": {…}}          section = "manifest"
     {"format": "lamina-checkpoint", "version": 1, "files": {…}, "sha256": "…"}        section = None
@@ -67,7 +67,7 @@ class ManifestFormat:
         return (json.dumps(sealed, ensure_ascii=False, indent=1) + "\n").encode()
 
     def load(self, path: Path) -> dict[str, Any]:
-        """The body of an unchanged file of this version, or `Damaged`; of another version a `UserError` says which."""
+        """The body of a file; raises `Damaged` if it was changed, and a `UserError` if it has another version."""
         try:
             content = path.read_bytes()
             sealed = json.loads(content)

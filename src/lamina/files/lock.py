@@ -21,7 +21,7 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # Without fallback: a lock that outlives a killed process would be worse than none.
+        # Without filelock's fallback, whose lock would remain after a process is killed.
         self._lock = FileLock(
             path, thread_local=False, preserve_lock_file=True, fallback_to_soft=False, on_acquired=_write_holder
         )

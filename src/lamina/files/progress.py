@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Progress = Callable[[str, int, int | None], None]
-"""Called now and then with the stage's name, the examples done in it, and how many there will be, if known."""
+"""Called repeatedly with the name of a stage, the number of examples done in it, and their total number if known."""
 
 
 def no_progress(stage: str, done: int, total: int | None) -> None:

@@ -4,8 +4,8 @@ A line ends at `\\n` and nowhere else: U+2028, U+0085, vertical tabs and lone ca
 for every tool that counts lines. Files that are parallel on disk therefore stay parallel here.
 
 A byte order mark at the start of a file and one carriage return before a line end are removed and counted, because they
-are common and carry no text. Invalid UTF-8, NUL, a damaged gzip stream, an empty file and a line longer than
-`LONGEST_LINE` bytes are errors that name file and line, because guessing would lose text.
+are common and are not text. Invalid UTF-8, NUL, a damaged gzip stream, an empty file and a line longer than
+`LONGEST_LINE` bytes are errors that name file and line, because repairing them could lose text.
 """
 
 from __future__ import annotations

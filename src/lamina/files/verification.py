@@ -1,8 +1,8 @@
-"""Comparing files with their recorded hashes. What was verified is remembered, so that unchanged files are hashed once.
+"""Comparison of files with their recorded hashes; results are cached, so that unchanged files are hashed only once.
 
-The memory is a small JSON file per folder in the user's cache folder (`$LAMINA_CACHE`, else `$XDG_CACHE_HOME/lamina`,
+The cache is a small JSON file per folder in the user's cache folder (`$LAMINA_CACHE`, else `$XDG_CACHE_HOME/lamina`,
 else `~/.cache/lamina`), outside the folder that it describes. A file counts as unchanged while its size, times, inode
-and device are. The memory only saves time: without it, or if it is damaged, everything is hashed.
+and device are unchanged. The cache only saves time: if it is missing or damaged, all files are hashed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from lamina.files.atomic import write_file
 from lamina.files.hashes import FileRecord, hash_file
 
 _SETTLED = 2_000_000_000
-"""Nanoseconds after its last change until a file is remembered: a later change within the same tick of the clock would
-not change its times."""
+"""Nanoseconds after its last change until a file is cached: a further change within the clock's resolution would not
+change its times."""
 
 
 def changed_files(folder: Path, records: Mapping[str, FileRecord]) -> dict[str, str]:
@@ -41,7 +41,7 @@ def changed_files(folder: Path, records: Mapping[str, FileRecord]) -> dict[str, 
 
 
 def cache_folder() -> Path | None:
-    """The folder for what can be computed again; None if the user has no home folder."""
+    """The folder for files that can be recomputed; None if the user has no home folder."""
     if chosen := os.environ.get("LAMINA_CACHE"):
         return Path(chosen)
     if shared := os.environ.get("XDG_CACHE_HOME"):
@@ -53,7 +53,7 @@ def cache_folder() -> Path | None:
 
 
 def _compare(path: Path, record: FileRecord, known: object, verified: dict[str, list[Any]], name: str) -> str:
-    """Why a file is not as recorded, empty if it is; it is then added to `verified`."""
+    """The reason why a file differs from its record; empty if it does not, and it is then added to `verified`."""
     try:
         before = _identity(path)
     except OSError:
@@ -65,7 +65,7 @@ def _compare(path: Path, record: FileRecord, known: object, verified: dict[str, 
         if hash_file(path) != record.sha256:
             return "its content has changed"
         if time.time_ns() - max(before[1], before[2]) < _SETTLED or _identity(path) != before:
-            return ""  # as recorded, but too new to be remembered
+            return ""  # as recorded, but changed too recently to be cached
     verified[name] = [*before, record.sha256]
     return ""
 

@@ -1,4 +1,4 @@
-"""What every search works with: the decoder, which gives the log-probability of each next token, and hypotheses."""
+"""The decoder, which gives every search the log-probabilities of the next tokens, and hypotheses."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from lamina.model.modes import evaluation_mode
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Work = Callable[[list[int], list[Item]], Iterator[tuple[int, Result]]]
-"""From the indices in the whole input and the items of a batch, to the position of each in the batch and its result."""
+"""Maps the indices and items of a batch to results, each with the position of its item in the batch."""
 
 
 def in_batches(
@@ -112,7 +112,7 @@ def stream(
     prefixes: Iterable[Tokens] | None = None,
     window: int | None = None,
 ) -> Iterator[list[Hypothesis]]:
-    """As `generate`, for a stream of sources, of which `window` are read and sorted by length at a time.
+    """Like `generate`, for a stream of sources, of which `window` are read and sorted by length at a time.
 
     An empty source has no hypotheses.
     """

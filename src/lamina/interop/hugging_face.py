@@ -29,7 +29,7 @@ CONFIG = "config.json"
 ATTENTION = ("eager", "sdpa")
 """The implementations of attention that are part of transformers and torch; any other name can load a kernel."""
 DEPTHS = ("num_hidden_layers", "num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers")
-RANDOM_INPUT = "the batches are random tokens, pixels or sound; on real input activations may differ"
+RANDOM_INPUT = "the batches are random tokens, pixels or audio; on real input activations may differ"
 NO_WEIGHTS = "there are no weights beside config.json; newly initialised models are measured"
 
 

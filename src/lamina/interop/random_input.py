@@ -14,7 +14,7 @@ LENGTH = 64
 """The number of tokens of a sequence, or the model's maximum if that is smaller."""
 POSITIONS = ("max_position_embeddings", "max_target_positions", "n_positions", "max_length")
 SAMPLES = 8000
-"""The number of samples of a sound: half a second at 16 kHz."""
+"""The number of samples of an audio input: half a second at 16 kHz."""
 
 
 def random_batches(model: nn.Module, batches: int, tokens: int) -> list[dict[str, Tensor]]:

@@ -20,7 +20,7 @@ from lamina.residual.base import Matrix
 
 Initialisation = Literal["xavier", "xavier-normal", "fairseq", "normal", "theory"]
 RESULT_VERSIONS = {"fairseq": 2}
-"""The result versions above 1, by initialisation: raise one when it draws other numbers than before."""
+"""The result versions above 1, by initialisation: increase one when it draws other values than before."""
 
 
 def initialise_matrix(matrix: Matrix, init: str) -> None:

@@ -1,7 +1,7 @@
-"""Every choice that makes a model.
+"""The options of a model.
 
-`ModelChoices` are the user's: what a config's [model] may say. Kind, head, vocabulary and classes follow from the task
-and its data; with them, the choices become `ModelOptions`, from which a model is built.
+`ModelChoices` are the keys of a config's [model], chosen by the user. Kind, head, vocabulary and classes follow from
+the task and its data; with them, the choices become `ModelOptions`, from which a model is built.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Head = Literal["words", "masked-words", "classes", "none"]
 
 
 class ModelChoices(Options):
-    """What a user chooses of a model, whatever it is trained for."""
+    """The options of a model that a user chooses, for any task."""
 
     preset: Annotated[str | None, Affects.NOTHING, Names(lambda: PRESETS)] = None  # its values are among the others
     """The name of a model of a paper, see `lamina.model.presets`; it sets the keys that are not given."""
@@ -98,7 +98,7 @@ class ModelChoices(Options):
 
     @classmethod
     def add_values(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Those of the preset, where the same key is not given."""
+        """Add the values of the preset for keys that are not given."""
         name = values.get("preset")
         if name is None:
             return values
@@ -117,7 +117,7 @@ class ModelChoices(Options):
     @classmethod
     def _options_of_the_schemes(cls, given: Any, checked: ValidationInfo) -> Any:
         residual = checked.data.get("residual")
-        if residual is None:  # which is the mistake to report
+        if residual is None:  # it was invalid, and that is the mistake to report
             return Options()
         given = tuple(given) if isinstance(given, list) else given
         if isinstance(residual, str) and not isinstance(given, tuple):
@@ -141,7 +141,7 @@ class ModelChoices(Options):
 
 
 class ModelOptions(ModelChoices):
-    """A whole model: a user's choices, and what the task decides."""
+    """All options of a model: the user's choices, and those that the task determines."""
 
     shared_embeddings: Literal["all", "decoder", "none"] = "all"
     """Which embedding matrices are one: `all` (source, target and output), `decoder` (target and output) or `none`."""
@@ -187,7 +187,7 @@ class ModelOptions(ModelChoices):
 
 
 DECIDED = tuple(name for name in ModelOptions.model_fields if name not in ModelChoices.model_fields)
-"""What the task decides of a model."""
+"""The options of a model that the task determines."""
 
 
 def pair(value: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""The models of the papers, by name: `Transformer.from_preset("base", num_layers=(18, 18))` changes some of it.
+"""The models of the papers, by name. `Transformer.from_preset("base", num_layers=(18, 18))` overrides single options.
 
 Parameter counts as in Liu et al. 2020, appendix D, hold with shared embeddings and joint vocabularies of 10,000
 (IWSLT), 37,000 (WMT En-De) and about 44,000 (WMT En-Fr) units: 37 M for `iwslt`, 63 M, 107 M and 151 M for `base` with

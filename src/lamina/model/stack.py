@@ -108,9 +108,10 @@ class Stack(nn.Module):
         roles: Mapping[str, RoleOf] | None = None,
         **options: Any,
     ) -> None:
-        """
+        """Build a stack of layers with a residual scheme.
+
         layers: the layers, each with its sub-layers: lists, `nn.ModuleList`, `nn.Sequential` or generators of modules
-            that map (…, model_dim) to the same shape. Of a tuple that a sub-layer returns, the first element counts.
+            that map (…, model_dim) to the same shape. If a sub-layer returns a tuple, its first element is used.
         norm: the kind of norm, or its options: {"kind": "rms", "eps": 1e-6}.
         roles: the roles of weight matrices in modules that are not Lamina's, as {"*.q_proj": "query", …}, matched with
             `<layer>.<sub-layer>.<path>`. A fused matrix has several, {"*.in_proj_weight": ("query", "key", "value")},
@@ -164,8 +165,8 @@ class Stack(nn.Module):
             return
         if self._roles and not is_given:
             raise UserError(
-                "roles are given, so say what becomes of these weights: init=None keeps them, trained or not, and "
-                f"init={init!r} draws them anew"
+                "roles are given, so init must be given too: init=None keeps these weights, trained or not, and "
+                f"init={init!r} initialises them again"
             )
         if is_given or self.residual.changes_initialisation:
             self._require_roles()

@@ -1,4 +1,4 @@
-"""Runs side by side with their page: what `lamina.compare` returns."""
+"""The report of several runs, which `lamina.compare` returns."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class ComparisonReport:
     results: Sequence[RunResult]
     summaries: Sequence[RunSummary]
     left_out: Sequence[Path] = ()
-    """What was given and is not shown: files, and runs that were replaced by others that are shown."""
+    """The given paths that are not shown: files, and runs that were replaced by others that are shown."""
 
     @classmethod
     def read(cls, paths: Sequence[str | Path]) -> Self:
-        """The report of some run folders, such as all of `runs/own-compared/*`."""
+        """Read the results of several run folders, such as all of `runs/own-compared/*`."""
         shown = choose_run_folders(paths)
         left_out = [Path(path) for path in paths if Path(path) not in shown]
         return cls(read_run_results(shown), [Run(path).summary() for path in shown], left_out)
@@ -46,7 +46,7 @@ class ComparisonReport:
 
 
 def check_report_file(file: str | Path) -> Path:
-    """The file as a path; one whose ending no report can have is refused, which is best done before training."""
+    """The file as a path; refused, before any training, if its ending is not that of a report."""
     form_of(Path(file), PICTURES)
     return Path(file)
 

@@ -1,4 +1,4 @@
-"""A diagnosis that can be shown: what `lamina.diagnose` and the report of `lamina.watch` return."""
+"""The report of a diagnosis, which `lamina.diagnose` and the `report` method of a watch return."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DiagnosisReport:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What the checks found, the worst first."""
+        """The findings of all checks, the worst first."""
         return self.diagnosis.findings
 
     def __getitem__(self, key: str) -> Measurement:
@@ -37,5 +37,5 @@ class ReportingWatch(Watch):
     """A watch that can report what it has observed."""
 
     def report(self, name: str = "") -> DiagnosisReport:
-        """The steps watched so far, with findings."""
+        """The report of the steps watched so far, with findings."""
         return DiagnosisReport(self.diagnosis(name))

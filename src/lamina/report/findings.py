@@ -1,4 +1,4 @@
-"""Findings as pages and the terminal show them: the worst first, and what was not checked apart from them."""
+"""Findings as pages and the terminal show them: the worst first, and checks that could not be made apart."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class NamedDiagnosis:
 
     @property
     def findings(self) -> list[ShownFinding]:
-        """What was judged, worst first."""
+        """The findings of the checks that could be made, worst first."""
         return shown_findings(self.diagnosis)
 
     @property
@@ -116,7 +116,7 @@ def name_diagnoses(diagnoses: Sequence[Diagnosis]) -> list[NamedDiagnosis]:
 
 
 def printable_diagnosis(diagnosis: Diagnosis) -> Diagnosis:
-    """The same with all texts free of characters that would hide or reorder the text around them."""
+    """The diagnosis without characters that would hide or reorder the text around them."""
 
     def clean(part: Any) -> Any:
         if isinstance(part, str):
@@ -129,7 +129,7 @@ def printable_diagnosis(diagnosis: Diagnosis) -> Diagnosis:
 
 
 def shown_findings(diagnosis: Diagnosis, of: str = "") -> list[ShownFinding]:
-    """The findings that judge, worst first."""
+    """The findings of the checks that could be made, worst first."""
     judged = [each for each in diagnosis.findings if each.severity != "not measured"]
     judged.sort(key=lambda each: list(SIGNS).index(each.severity))
     own_model = bool(diagnosis.schemes)

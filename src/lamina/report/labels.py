@@ -106,7 +106,7 @@ def _name_with_stage(diagnosis: Diagnosis) -> str:
 
 
 def conditions(diagnosis: Diagnosis) -> str:
-    """When and over what was measured: `at the start, mean and standard deviation over 5 seeds`."""
+    """The stage and the samples of a diagnosis: `at the start, mean and standard deviation over 5 seeds`."""
     repeats = count(diagnosis.repeats, NOUNS[diagnosis.spread_over])
     if diagnosis.spread_over == "steps":
         step = diagnosis.stage.step

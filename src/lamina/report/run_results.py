@@ -1,4 +1,4 @@
-"""The results of runs, read from their folders: all that a report of several runs is made from."""
+"""The results of runs, read from their folders, from which a report of several runs is made."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RunResult:
     end: Diagnosis | None = None
     """The diagnosis of the last checkpoint that was diagnosed."""
     samples: Sequence[SampleOutput] = ()
-    """Those of the last validation."""
+    """The samples of the last validation."""
 
 
 def read_run_results(paths: Sequence[Path]) -> list[RunResult]:
@@ -91,7 +91,7 @@ def _curve(lines: Sequence[Mapping[str, Any]], key: str) -> list[tuple[float, fl
 
 
 def _layers(config: RunConfig) -> tuple[int, ...]:
-    """Those of encoder and decoder, or of the only stack."""
+    """The numbers of layers of encoder and decoder, or of the only stack."""
     layers = pair(config.model.num_layers)
     return layers if TASKS[config.task].model_kind == "encoder-decoder" else layers[:1]
 

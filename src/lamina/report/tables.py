@@ -73,7 +73,7 @@ def _cells(curve: Curve) -> dict[float, str]:
 
 
 def thin_out(items: Sequence[Item], most: int) -> list[Item]:
-    """At most so many, evenly spaced, with the first and the last."""
+    """At most `most` items, evenly spaced, including the first and the last."""
     if len(items) <= most:
         return list(items)
     return [items[round(at * (len(items) - 1) / (most - 1))] for at in range(most)]

@@ -1,4 +1,4 @@
-"""The residual schemes. A file is a scheme: `post_ln.py` is "post-ln" in configs, on the command line and in figures.
+"""The residual schemes, one per file: `post_ln.py` is "post-ln" in configs, on the command line and in figures.
 
 No other package refers to a scheme by name. Installed packages add schemes through the entry-point group
 `lamina.schemes`.
@@ -19,7 +19,7 @@ DEFAULT = "pre-ln"
 
 
 class _Schemes(Registry[Residual[Any]]):
-    """A file with a `reference`, the plain loop written from the paper, is a scheme; other files are shared code."""
+    """The registry of schemes: files with a `reference`, the loop as the paper writes it; others are shared code."""
 
     def is_member(self, module: ModuleType, candidate: type[Residual[Any]], name: str) -> bool:
         return hasattr(module, "reference") and super().is_member(module, candidate, name)

@@ -70,7 +70,7 @@ class Matrix:
     weight: Tensor
     bias: Tensor | None = None
     reads_stream: bool = False
-    """Whether its input is what the site reads: q, k, v (in cross-attention q only), the first feed-forward matrix."""
+    """Whether its input is the sub-layer's input: q, k, v (in cross-attention only q), first feed-forward matrix."""
     writes_branch: bool = False
     """Whether its output is the branch: the attention's output matrix, the last feed-forward matrix."""
     held_by: Tensor | None = None
@@ -126,8 +126,8 @@ class Residual(nn.Module, Generic[State]):
 
     name: ClassVar[str]
     result_version: ClassVar[int] = 1
-    """Raise it when the scheme computes other numbers than before: its finished runs, and those of schemes derived from
-    it, are then trained again. Not inherited."""
+    """Increase it when the scheme computes other values than before: its finished runs, and those of schemes derived
+    from it, are then trained again. Not inherited."""
     aliases: ClassVar[tuple[str, ...]] = ()
     placement: ClassVar[Placement]
     """The position of its norms: after the sum, before the branch, both, or no norms."""

@@ -47,7 +47,7 @@ class PostLN(SingleStream):
         return x if self.input_scale is None else x * self.input_scale
 
     def folded(self) -> Folded:
-        """It is plain already."""
+        """The scheme itself, because it is plain already."""
         return Folded(self.name, self.options.model_dump())
 
     def fold_into(

@@ -5,13 +5,13 @@
       optimiser.safetensors   state.<parameter>.<key>
       optimiser.json          the optimiser's class, and state that is no tensor
       random.safetensors      torch's random state
-      counters.json           what the loop counts: step, epoch, best metric …
+      counters.json           state of the loop: step, epoch, best metric …
       manifest.json           size and hash of every file
     latest -> step-00001000
     best -> step-00000500
 
-Where processes hold slices of the model, folders `model/` and `optimiser/` stand in place of the first two files, with
-a shard from every process.
+If the model is sharded over several processes, folders `model/` and `optimiser/`, with a shard from every process,
+replace the first two files.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ ORIGIN = "origin"
 
 LATEST, BEST = "latest", "best"
 AVERAGE = "average"
-"""The average of several checkpoints, which stands beside `checkpoints/`."""
+"""The folder of the average of several checkpoints, next to `checkpoints/`."""
 
 REPLACED = ".replaced"
-"""The suffix of a checkpoint while another one of the same step is put in its place."""
+"""The suffix of a checkpoint while it is being replaced by another one of the same step."""
 
 
 PROBE = ".probe-{token}"
@@ -50,14 +50,14 @@ def step_of(checkpoint: Path) -> int:
 
 
 def finished_checkpoints(folder: Path) -> Iterator[tuple[int, bool, Path]]:
-    """Step, whether it is in its place (rather than about to be replaced), and path of every finished checkpoint."""
+    """Step and path of every finished checkpoint, and whether it is in place rather than being replaced."""
     for path in folder.glob("step-*"):
         if found := re.fullmatch(rf"step-(\d{{8,}})({re.escape(REPLACED)})?", path.name):
             yield int(found[1]), found[2] is None, path
 
 
 def unfinished_checkpoints(folder: Path) -> Iterator[Path]:
-    """What a process that was killed while it saved has left behind."""
+    """Incomplete checkpoints, left by a process that was killed while saving."""
     return folder.glob(".step-*")
 
 

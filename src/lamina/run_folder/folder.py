@@ -17,8 +17,8 @@
       fingerprint.json, diagnosed.json, cost.json, log.txt   of a comparison
       .lock                       held by the process that writes
 
-This package imports no torch: what runs in a process is decided by what is found here, before torch is imported. No
-other package spells these names. Reading a run folder changes nothing in it; a process that writes claims it first.
+This package does not import torch, because run folders are read before it is decided how a process uses torch. No other
+package contains these file names. Reading a run folder changes nothing in it; a process that writes claims it first.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lamina.data.store import Store
 
 FORMER = ".former"
-"""The suffix, before a number, of a run that was moved aside because it was trained anew."""
+"""The suffix, before a number, of a run folder that was renamed because the run was trained again."""
 
 RunState = Literal["running", "finished", "failed", "stopped"]
 
@@ -127,7 +127,7 @@ class RunFolder:
         return list_checkpoints(self.checkpoints)
 
     def find_checkpoint(self, which: str) -> Path:
-        """The folder of `best`, `latest`, `average` or `step-…`; without a best one, the latest stands for it."""
+        """The folder of `best`, `latest`, `average` or `step-…`; if there is no best one, `best` is the latest."""
         if which == AVERAGE:
             if not self.average.exists():
                 raise UserError(f"{self.path}: no average yet; make it with lamina average {self.path}")
@@ -159,7 +159,7 @@ class RunFolder:
 
     @property
     def successor(self) -> Path | None:
-        """The folder of the run in whose favour this one was moved aside; None if it was not."""
+        """The folder of the run that has replaced this one; None if it was not moved aside."""
         name, former, _ = self.path.name.partition(FORMER)
         return self.path.with_name(name) if former else None
 
@@ -177,7 +177,7 @@ class RunFolder:
         return self
 
     def refuse_links(self) -> None:
-        """Refuse a folder in which a link leads out of it: whatever is written there would be written elsewhere."""
+        """Refuse a folder that contains a link to a place outside it: files would be written there."""
         inside = self.path.resolve()
         for folder in (self.path, self.checkpoints, self.diagnosis):
             for path in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -188,8 +188,7 @@ class RunFolder:
                     )
 
     def remove_unused(self) -> None:
-        """Remove what `claim` made, if no run was started in the folder; files of others stay, and so does the folder
-        then."""
+        """Remove what `claim` created, if no run was started in the folder; a folder with other files is kept."""
         if self.config.exists() or self.status_file.exists():
             return
         with suppress(OSError):
@@ -210,14 +209,14 @@ class RunFolder:
 
     @property
     def is_being_written(self) -> bool:
-        """Whether another process trains this run at the moment."""
+        """Whether another process is training this run."""
         return self._lock.held_by_another
 
     def store_config(self, text: str) -> None:
         self._write(self.config, text)
 
     def copy_data(self, store: Store) -> None:
-        """Copy what a trained model needs of its data besides the examples: the manifest and the tokenizers."""
+        """Copy the parts of the data that a trained model needs, besides examples: the manifest and the tokenizers."""
         from lamina.data.store import MANIFEST
 
         for name in (*sorted({*store.manifest.tokenizers.values()}), MANIFEST):
@@ -264,7 +263,7 @@ class RunFolder:
 
     @property
     def other_version(self) -> str:
-        """The end of an error message that names the version that wrote the run, if it is another one; else empty."""
+        """The end of an error message: the version that wrote the run, if it is not this one; else empty."""
         try:
             version = json.loads(self.status_file.read_bytes())["version"]
         except (OSError, ValueError, KeyError, TypeError):
@@ -287,7 +286,7 @@ class RunFolder:
 
     def rewind(self, step: int) -> None:
         """Remove the metrics and samples of later steps: training resumes from this one."""
-        self.metrics.rewind(step, lambda line: not values_of(FINAL, line))  # measured again at the end
+        self.metrics.rewind(step, lambda line: not values_of(FINAL, line))  # those are measured again at the end
         self.samples.rewind(step)
 
     def _write(self, path: Path, text: str) -> None:

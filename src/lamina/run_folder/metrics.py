@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 VALID = "valid_"
-"""Of values that were measured on the validation split while the model trained."""
+"""The prefix of values that were measured on the validation split during training."""
 FINAL = "final_"
-"""Of the task's metrics at the end of the run."""
+"""The prefix of the task's metrics at the end of the run."""
 
 
 def prefixed(prefix: str, values: Mapping[str, float]) -> dict[str, float]:

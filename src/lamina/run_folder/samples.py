@@ -36,7 +36,7 @@ class SamplesFile:
                 warnings.warn(f"{self.path}: a line of step {line['step']} has no {missing}; left out.", stacklevel=2)
 
     def last(self) -> list[SampleOutput]:
-        """Those of the last validation."""
+        """The samples of the last validation."""
         found = list(self.read())
         return [output for step, output in found if step == found[-1][0]]
 

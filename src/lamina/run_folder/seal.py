@@ -18,16 +18,16 @@ class DamagedCheckpoint(UserError):
 
 
 def seal(folder: Path) -> dict[str, FileRecord]:
-    """Write the manifest of all files that are in the folder now, and in the folders within; what it records."""
+    """Write the manifest of all files in the folder and its subfolders; returns its records."""
     records = {name: FileRecord.of(folder / name) for name in sorted(_names_in(folder, "."))}
     (folder / MANIFEST).write_bytes(FORMAT.dump({"files": {name: dict(each) for name, each in records.items()}}))
     return records
 
 
 def check(folder: Path, names: Collection[str]) -> None:
-    """Make sure that the files of these names are, byte for byte, those that were sealed.
+    """Check that the files of these names are, byte for byte, those that were sealed.
 
-    In place of `model.safetensors` there may be a folder `model`: then all files in it, and no others.
+    If there is a folder `model` in place of `model.safetensors`, all its files are checked, and it may have no others.
     """
     try:
         sealed = FORMAT.load(folder / MANIFEST)["files"]

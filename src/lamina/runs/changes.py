@@ -1,4 +1,4 @@
-"""Whether a run is resumed with the config and data it was started with; differences are named and refused."""
+"""Comparison of a resumed run's config and data with those it was started with; differences are refused."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ def record_start(folder: RunFolder, config: RunConfig, store: Store) -> None:
 
 
 def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, store: Store) -> None:
-    """Refuse to resume a run whose config, as far as it affects results, or whose data has changed."""
+    """Refuse to resume a run if its data, or a value of its config that affects results, has changed."""
     before, after = (result_values(each.resolved(store), Affects.RESULTS) for each in (former, config))
     if listing := list_differences(differences(before, after, RunConfig)):
         raise UserError(
             f"{folder.path}: this run was started with another config:{listing}\n"
-            "Use another folder, undo the change, or go on all the same with --force"
+            "Use another folder, undo the change, or continue anyway with --force"
         )
     if former.schedule.depends_on_length and former.train.steps != config.train.steps:
         raise UserError(
             f"{folder.path}: the schedule {config.schedule.name!r} depends on train.steps, which was "
             f"{former.train.steps:,} and is {config.train.steps:,}: the steps before would have had other learning "
-            "rates.\nUse another folder, undo the change, or go on all the same with --force"
+            "rates.\nUse another folder, undo the change, or continue anyway with --force"
         )
     own = folder.data_copy(lambda: store.folder).manifest
     if difference := _data_difference(own, store):
-        raise UserError(f"{folder.path}: {difference}\nUse another folder, or go on all the same with --force")
+        raise UserError(f"{folder.path}: {difference}\nUse another folder, or continue anyway with --force")
 
 
 def refuse_other_data(folder: RunFolder, own: Manifest, store: Store) -> None:
@@ -84,8 +84,8 @@ def differences(
 ) -> Iterator[Difference]:
     """The keys of two nested tables whose values differ; None stands for a missing one.
 
-    kind: the options that the values are of. Where a task or a residual scheme is another one, its options are not
-        compared.
+    kind: the class of options that the values belong to. If the task or the residual scheme differs, its options are
+        not compared.
     """
     owners = options_of(kind) if kind else {}
     for key in sorted(before.keys() | after.keys()):

@@ -47,11 +47,11 @@ class Extent:
     """How much a diagnosis measures."""
 
     seeds: int = 5
-    """Models that are initialised, each with a seed of its own."""
+    """Number of models that are initialised, each with its own seed."""
     batches: int = 4
-    """Batches that each model is run on."""
+    """Number of batches that each model is run on."""
     tokens: int = 256
-    """Tokens in each batch. Four such batches at each of five seeds are enough for every measure to settle."""
+    """Number of tokens in each batch. Four such batches at each of five seeds give stable values of every measure."""
     checkpoint: str = BEST
     """The checkpoint of a run: `best`, `latest`, `average` or `step-…`."""
     depths: bool = True
@@ -91,7 +91,7 @@ def subjects_of(run: Run, extent: Extent) -> Iterator[Subject]:
 
 
 def _at_initialisation(run: Run, store: Store, extent: Extent) -> Subject:
-    """The config's models, a new one for every seed."""
+    """The subject that builds a model of the config for every seed."""
     config = run.config
     task = build_task(config.task, store, config.task_options)
     inputs = _batches(task, config, extent)
@@ -139,7 +139,7 @@ def _find_checkpoint(folder: RunFolder, which: str) -> Path | None:
 def _optimiser(config: RunConfig, task: Task, model: Transformer, snapshot: Snapshot) -> Optimizer:
     """The optimiser in the state of a checkpoint, with the learning rate of its step."""
     optimiser = build_optimiser(config.optimiser, model)
-    with random_state_kept():  # which the snapshot would restore, too
+    with random_state_kept():  # the snapshot would restore the random state of training
         snapshot.restore(model, optimiser)
     epoch = len(task.batches("train", config.data, seed=config.seed).plan.epoch(0))
     schedule = build_schedule(config.schedule, total_steps=config.train.steps, steps_per_epoch=epoch)

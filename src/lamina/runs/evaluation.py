@@ -19,7 +19,7 @@ from lamina.tasks import build_task
 from lamina.tasks.base import Task
 
 SPLIT = "test"
-"""The split that files become."""
+"""The split that files are prepared as."""
 
 
 def evaluate_split(task: Task, model: Transformer, split: str, progress: Progress = no_progress) -> Evaluation:

@@ -1,4 +1,4 @@
-"""Text of a file or a pipe through a model: a line of output for a line of input, written as soon as it is ready."""
+"""Generation from a file or a pipe: one line of output per line of input, written as soon as it is ready."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def generate_file(
     """Write the outputs for every line of a file.
 
     source, target: files; `-` is standard input or output.
-    prefix: what every output has to start with.
+    prefix: the text that every output must start with.
     """
     format_line = _choose(output_format, {"text": _text, "jsonl": _json})
     if output_format == "text" and isinstance(run.task, GeneratingTask) and run.task.options.generation.nbest > 1:
@@ -114,14 +114,14 @@ def _choose(output_format: str, formatters: dict[str, Formatter]) -> Formatter:
 def _read(source: str) -> tuple[Iterator[str], int, int | None]:
     """The lines, how many of them to read ahead, and their number if it is known."""
     if source == "-":
-        at_a_terminal = sys.stdin.isatty()  # each line is answered before the next is typed
+        at_a_terminal = sys.stdin.isatty()  # the output for a line appears before the next one is typed
         return read_stream(sys.stdin.buffer, "standard input"), 1 if at_a_terminal else WINDOW, None
     lines, total = _read_file(source)
     return lines, WINDOW, total
 
 
 def _read_file(path: str) -> tuple[Iterator[str], int]:
-    """The lines of a file and their number: none where it is empty, as with standard input."""
+    """The lines of a file and their number; an empty file has no lines, like an empty standard input."""
     is_empty = check_file(path).stat().st_size == 0
     return (iter(()), 0) if is_empty else (read_lines(path), count_lines(path))
 

@@ -1,4 +1,4 @@
-"""The runs in a folder with their state, step and metric, those that cannot be read among them."""
+"""The runs in a folder with their state, step and metric, including those that cannot be read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lamina.tasks import TASKS
 
 ListedState = Literal["running", "finished", "failed", "stopped", "killed", "not started", "damaged"]
 DEEPEST = 4
-"""How many folders deep runs are looked for."""
+"""The number of levels of folders that are searched for runs."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class ListedRun:
 
     path: Path
     state: ListedState
-    """That of its status; `killed` if it says `running` but no process holds its lock, `not started` if there is a
-    config alone, `damaged` if a file cannot be read."""
+    """The state in its status; `killed` if that is `running` but no process holds its lock, `not started` if there is
+    only a config, `damaged` if a file cannot be read."""
     task: str | None = None
     step: int | None = None
     steps: int | None = None

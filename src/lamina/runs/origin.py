@@ -1,6 +1,6 @@
 """Where a checkpoint comes from: the run that wrote it, and the config it was trained with, sealed with its counters.
 
-A config that was edited in the run folder, or cut short, and a checkpoint of another run are noticed by it.
+The origin reveals a config that was edited or truncated in the run folder, and a checkpoint of another run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lamina.training.config import RunConfig
 
 
 class Origin(Options):
-    """What a checkpoint says about the run that wrote it."""
+    """The run that wrote a checkpoint, and its config."""
 
     run: str
     """The identity of the run, as in its status."""
@@ -30,7 +30,7 @@ class Origin(Options):
 
     @classmethod
     def of(cls, folder: RunFolder) -> Origin:
-        """That of the checkpoints that are written from now on."""
+        """The origin of the checkpoints that are written from now on."""
         status = folder.status()
         assert status is not None
         stored = RunConfig.read_stored(folder.config)  # as it will be read again
@@ -71,7 +71,7 @@ def check_origins(folder: RunFolder, config: RunConfig) -> None:
     if changed:
         raise UserError(
             f"{folder.config}: changed since the checkpoints were written:{changed}\n"
-            "Undo the change, or go on with other values by lamina train CONFIG --folder FOLDER --force"
+            "Undo the change, or continue with other values by lamina train CONFIG --folder FOLDER --force"
         )
 
 

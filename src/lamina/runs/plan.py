@@ -33,7 +33,7 @@ WEIGHT_BYTES = 4  # all weights are kept in fp32
 
 @dataclass(frozen=True)
 class Plan:
-    """For one device, in bytes; FLOPs are those of all devices together.
+    """The cost of a run: memory in bytes for one device, FLOPs of all devices together.
 
     With `parallel = "fsdp"` a device holds its shard of weights, gradients and optimiser state. The layer that is being
     computed, and the embedding tables, are gathered for a while: that is not counted.
@@ -48,7 +48,7 @@ class Plan:
     tokens_per_step: int
     flops_per_step: int
     seconds: float
-    """Of the whole run, at the given efficiency."""
+    """The time of the whole run, at the given efficiency."""
     assumptions: tuple[str, ...]
     """What the numbers rest on, as sentences."""
 
@@ -64,7 +64,11 @@ class Plan:
 def make_plan(
     config: RunConfig, store: Store, *, devices: int = 1, teraflops: float = 100.0, efficiency: float = 0.4
 ) -> Plan:
-    """`teraflops` is the peak of one device in the precision used, `efficiency` the share of it that is reached."""
+    """Plan a run.
+
+    teraflops: the peak performance of one device in the precision that is used.
+    efficiency: the share of the peak performance that is reached.
+    """
     if config.model.adaptive_cutoffs:
         raise UserError(
             "a model with adaptive_cutoffs cannot be planned: its cost depends on the frequency of the words"
@@ -108,7 +112,7 @@ def make_plan(
 
 
 def _flops_of_a_step(task: Task, model: Transformer, inputs: Inputs) -> int:
-    """Forward and backward pass, with what activation checkpointing computes again."""
+    """The FLOPs of a forward and backward pass, including recomputation by activation checkpointing."""
     with FlopCounterMode(display=False) as counter:
         torch.autograd.backward(task.losses(model, inputs).smoothed)
     return counter.get_total_flops()
@@ -136,9 +140,9 @@ class SavedTensors(torch.autograd.graph.saved_tensors_hooks):
 
 @contextmanager
 def cast_products(precision: torch.dtype) -> Iterator[None]:
-    """What autocast does, which does not support meta tensors: operands of products are cast first."""
+    """Cast the operands of products as autocast would, which does not support meta tensors."""
     allowed = fp16_bf16_reduction_math_sdp_allowed()  # type: ignore[no-untyped-call]
-    allow_fp16_bf16_reduction_math_sdp(True)  # or attention, which has no kernel for meta tensors, stays in fp32
+    allow_fp16_bf16_reduction_math_sdp(True)  # otherwise attention, which has no kernel for meta tensors, stays in fp32
     try:
         with CastOperands(precision):
             yield

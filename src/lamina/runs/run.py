@@ -65,7 +65,7 @@ class Run:
         self.folder = RunFolder(config_or_folder if folder is None else folder)  # type: ignore[arg-type]
         self._loaded: tuple[Task, Transformer] | None = None
         self.ended: Status | None = None
-        """How the run ended, once `train` has returned; in all processes that of the first."""
+        """How the run ended, once `train` has returned; all processes have the status of the first."""
 
     @cached_property
     def config(self) -> RunConfig:
@@ -84,7 +84,7 @@ class Run:
         return self.folder.path
 
     def train(self, *, force: bool = False, quiet: bool = False, callbacks: Sequence[Callback] = ()) -> Status:
-        """Train to the end, from the start or from the latest checkpoint; how the run ended.
+        """Train to the end, from the start or from the latest checkpoint, and return how the run ended.
 
         A run whose folder has another config, or other data, is refused unless `force` is set. One that has ended is
         left as it is, unless the config asks for more steps than before.
@@ -126,7 +126,7 @@ class Run:
             self.folder.set_status("running", training.step)
             training.origin = Origin.of(self.folder).model_dump(mode="json")
 
-        world.on_first(record)  # only now: a config that cannot be built must not be kept
+        world.on_first(record)  # only now, because a config whose model cannot be built must not be stored
         for note in self.config.schedule.notes(self.config.train.steps):
             display.note(note)
         try:
@@ -138,7 +138,7 @@ class Run:
         return world.on_first(lambda: self.folder.set_status(state, training.step, reason, training.stopped_by))
 
     def _record_error(self, error: BaseException, step: int, display: Display) -> None:
-        """Set the status of a run that an error has ended; a second error must not hide the first one."""
+        """Set the status of a run that ended with an error; a second error must not hide the first one."""
         what = "Ctrl-C" if isinstance(error, KeyboardInterrupt) else f"{error}" or type(error).__name__
         try:
             self.folder.set_status("stopped", step, what)
@@ -149,7 +149,7 @@ class Run:
         self.folder.claim()
 
     def _check_start(self, force: bool) -> Status | None:
-        """Refuse a changed config or changed data; the status of a run that has ended and is left as it is."""
+        """Refuse a changed config or changed data; returns the status of a run that has ended and needs no training."""
         before, former = self.folder.status(), former_config(self.folder)
         store = self.open_store()  # in one process before the others: it may have to be prepared
         if former and not force:
@@ -159,7 +159,7 @@ class Run:
         return before if before and before.has_ended and not (more_steps or force) else None
 
     def resume(self, *, quiet: bool = False, callbacks: Sequence[Callback] = ()) -> Status:
-        """Go on with a run that was started before, with the config that is in its folder."""
+        """Continue a run that was started before, with the config in its folder."""
         return Run(self.path).train(quiet=quiet, callbacks=callbacks)
 
     def load(self, checkpoint: str = BEST, *, generation: Mapping[str, Any] | None = None) -> Self:
@@ -209,7 +209,7 @@ class Run:
         """The best output for every text; options are those of `GenerateOptions`, such as `beam=4`.
 
         to: the language to translate into, where the model knows several.
-        prefixes: what outputs have to start with: one text for all of them, or one for each.
+        prefixes: the text that outputs must start with: one for all of them, or one for each.
         """
         found = self.stream(texts, to=to, prefixes=prefixes, **options)
         return [outputs[0].text if outputs else "" for outputs in found]
@@ -224,9 +224,9 @@ class Run:
         warn: Warn = warnings.warn,
         **options: Any,
     ) -> Iterator[list[Output]]:
-        """All outputs for every text with their scores, each as soon as it and those before it are ready.
+        """Yield all outputs for every text with their scores, in order, as soon as they are ready.
 
-        window: the number of texts that are read ahead at most; without it, all are.
+        window: the largest number of texts that are read ahead; None to read all of them.
         warn: called with a message for each text that is too long.
         """
         _refuse_single_text(texts)
@@ -278,11 +278,11 @@ class Run:
         return diagnose_run(self, extent or Extent(), progress)
 
     def average(self, count: int | None = None) -> list[Path]:
-        """Average the weights of the last `count` checkpoints, or of all that are kept; the checkpoints averaged."""
-        # What is kept besides the last ones is the best, perhaps long before them.
+        """Average the last `count` checkpoints, or all that are kept; returns the paths of those averaged."""
+        # The best checkpoint is kept as well; it may be much older than the last ones.
         kept = self.folder.list_checkpoints()[-self.config.train.keep_checkpoints :]
         if not kept:
-            raise UserError(f"{self.path}: no checkpoint yet; go on with lamina train {self.path}")
+            raise UserError(f"{self.path}: no checkpoint yet; continue with lamina train {self.path}")
         if len(kept) < (count or 1):
             raise UserError(
                 f"{self.path}: {count} checkpoints asked for, but {len(kept)} kept; train with "
@@ -293,14 +293,14 @@ class Run:
         return chosen
 
     def summary(self) -> RunSummary:
-        """State, best validation and final metrics, as the run folder has them."""
+        """State, best validation and final metrics, read from the run folder."""
         status = self.folder.status()
         if status is None:
             raise UserError(f"{self.path}: not a run folder, or one that never started")
         return summarise(self.folder, status, TASKS[self.config.task])
 
     def plan(self, *, devices: int = 1, teraflops: float = 100.0, efficiency: float = 0.4) -> Plan:
-        """Memory, operations and time that training takes; the data is opened, and no model is trained."""
+        """Memory, operations and time that training takes; the data is opened, but no model is trained."""
         return make_plan(self.config, self.open_store(), devices=devices, teraflops=teraflops, efficiency=efficiency)
 
     def open_store(self) -> Store:
@@ -354,4 +354,4 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
 
 def _refuse_single_text(texts: Iterable[Any]) -> None:
     if isinstance(texts, str):
-        raise UserError(f"give a list of texts, such as [{texts[:40]!r}]: a single text would be read letter by letter")
+        raise UserError(f"give a list of texts, such as [{texts[:40]!r}]; a single text is not a list")

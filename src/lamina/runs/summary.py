@@ -13,7 +13,7 @@ from lamina.tasks.base import Coverage, Task
 
 @dataclass(frozen=True)
 class RunSummary:
-    """How a run stands and how good its model is."""
+    """The state of a run and the metrics of its model."""
 
     name: str
     state: str
@@ -25,7 +25,7 @@ class RunSummary:
     final: Mapping[str, float]
     """The task's metrics at the end."""
     best_metric: tuple[str, float, int] | None = None
-    """Name, value and step of the task's metric where it was best in training; None where it was not measured."""
+    """Name, value and step of the best value of the task's metric in training; None if it was not measured."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Evaluation:
 
 
 def summarise(folder: RunFolder, status: Status, task: type[Task]) -> RunSummary:
-    """The summary of a run in whatever state it is."""
+    """The summary of a run in any state."""
     metrics = list(folder.metrics.read())
     key = VALID + "nll"
     validated = [(line[key], line["step"]) for line in metrics if line.get(key) is not None]

@@ -1,7 +1,7 @@
-"""Calibrate the checks: do findings at initialisation predict which runs fail? A grid of small runs answers.
+"""Calibration of the checks: a grid of small runs shows how well findings at initialisation predict failed runs.
 
-For each learning rate, schemes × depths are compared on the embedded language of short sentences; a grid that is
-interrupted goes on where it was. Each run is diagnosed before its first step. `calibration_score` sets the thresholds
+For each learning rate, schemes × depths are compared on the embedded language of short sentences; an interrupted grid
+is continued by the same command. Each run is diagnosed before its first step. `calibration_score` sets the thresholds
 on one half of the cells and counts correct predictions on the other.
 
     python -m lamina.studies.calibration
@@ -42,7 +42,7 @@ SCHEMES = (
 DEPTHS = (3, 6, 12)
 LEARNING_RATES = (1e-3, 3e-3, 1e-2)
 OVERRIDES = ("model.model_dim=48", "model.feed_forward_dim=96", "model.dropout=0", "train.samples=0")
-"""What differs from the config of the demonstration."""
+"""The values that differ from the config of the demonstration."""
 
 
 def run_grid(

@@ -53,17 +53,17 @@ class RunOutcome:
     state: str
     reason: str
     valid_nll: float | None
-    """After the last step; None where it never got there."""
+    """The validation loss after the last step; None if the run ended before it."""
     unigram_nll: float
 
     @property
     def learnt(self) -> float:
-        """Nats below the unigram model."""
+        """The difference to the loss of a unigram model, in nats."""
         return -math.inf if self.valid_nll is None else self.unigram_nll - self.valid_nll
 
 
 def failures(outcomes: Mapping[CalibrationCell, RunOutcome]) -> dict[CalibrationCell, bool]:
-    """Which runs have failed, where that can be decided."""
+    """Whether each run has failed; runs for which that cannot be decided are left out."""
     best: dict[tuple[int, float], float] = {}
     for cell, outcome in outcomes.items():
         place = cell.depth, cell.learning_rate
@@ -113,7 +113,7 @@ def score(
 
 
 class CheckValues(NamedTuple):
-    """What the checks measured at initialisation, the worst of any stack; or the thresholds of these."""
+    """The worst values of any stack that the checks measured at initialisation, or thresholds for these values."""
 
     vanishing: float
     """The smallest gradient norm of a layer, relative to that of the last layer."""
@@ -141,12 +141,12 @@ class Calibration:
 
     thresholds: CheckValues
     chosen_on: Score
-    """The half that the thresholds were set on."""
+    """The score on the half that the thresholds were set on."""
     held_out: Score
     defaults_held_out: Score
-    """With the thresholds that the checks have now."""
+    """The score of the thresholds that the checks have now."""
     majority_held_out: Score
-    """With the more frequent outcome of the first half, predicted for every cell of the second."""
+    """The score of predicting, for every cell, the more frequent outcome of the first half."""
     rows: tuple[dict[str, Any], ...]
 
     def numbers(self) -> dict[str, Any]:
@@ -234,6 +234,6 @@ def choose(
 
 
 def _between(values: Iterable[float], default: float) -> list[float]:
-    """The default, and the geometric middles of neighbouring values."""
+    """The default, and the geometric means of neighbouring values."""
     known = sorted(value for value in values if 0 < value < math.inf)
     return [default, *(math.sqrt(one * other) for one, other in zip(known, known[1:], strict=False))]

@@ -24,10 +24,10 @@ from lamina.terminal import say
 from lamina.training.config import RunConfig
 
 Depth = int | tuple[int, int]
-"""Layers of each stack, or of encoder and decoder."""
+"""The number of layers of each stack, or the numbers of encoder and decoder."""
 
 Schemes = tuple[str, ...]
-"""One scheme for all stacks, or those of encoder and decoder where they differ."""
+"""One scheme for all stacks, or the schemes of encoder and decoder if they differ."""
 
 EXTENT = Extent(seeds=2, batches=4, checkpoint=LATEST, depths=False)
 """How much is measured of each cell."""
@@ -60,10 +60,10 @@ def make_cells(
     *,
     where: str = "config",
 ) -> list[GridCell]:
-    """All combinations, seed by seed, so that a comparison that is interrupted has as many runs of each scheme.
+    """All combinations, seed by seed, so that an interrupted comparison has equally many runs of each scheme.
 
-    values: those of a config, not yet checked: options of a scheme need not fit the scheme that the config names.
-    where: what messages about mistakes begin with, such as the file of the config.
+    values: the values of a config, before validation: scheme options need not fit the scheme that the config names.
+    where: the start of error messages, such as the file of the config.
     """
     names = [read_schemes(name) for name in schemes]
     first = _config(values, where, names[0])
@@ -101,7 +101,7 @@ def read_depth(depth: Depth | str) -> Depth:
 
 
 def train_cell(path: Path) -> int:
-    """Train the run whose config is in a folder, then diagnose it; the exit code of its status.
+    """Train the run whose config is in a folder, then diagnose it; returns the exit code of its status.
 
     Time and memory are added to what earlier attempts took. A run that has ended is only diagnosed.
     """
@@ -123,7 +123,7 @@ def train_cell(path: Path) -> int:
 
 
 def is_done(path: Path, config: RunConfig) -> bool:
-    """Whether a run has ended and its diagnoses are as they would be made now."""
+    """Whether a run has ended and its diagnoses are up to date."""
     folder = RunFolder(path)
     if not _has_ended(folder) or not folder.diagnosed.is_file():
         return False
@@ -136,7 +136,7 @@ def _has_ended(folder: RunFolder) -> bool:
 
 
 def _diagnose(run: Run) -> None:
-    """A model that cannot be measured, because its weights are not finite, is no error of the comparison."""
+    """Diagnose a run; a model that cannot be measured, because its weights are not finite, is no error."""
     try:
         list(run.diagnose(EXTENT))
     except UserError as error:

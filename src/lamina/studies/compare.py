@@ -5,9 +5,9 @@
       post-ln-12-seed1/   …
       report.html
 
-A comparison that was interrupted goes on where it was. A finished run is reused while nothing that its results depend
-on has changed (see `reuse`), and diagnosed again if only what its diagnoses depend on has; an outdated one is moved
-aside, never deleted.
+An interrupted comparison is continued by the same command. A finished run is reused while nothing that its results
+depend on has changed (see `reuse`), and diagnosed again if only something that its diagnoses depend on has changed. The
+folder of an outdated run is renamed, never deleted.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def compare(
 
 
 def train_cells(cells: Sequence[GridCell], folder: Path, engine: Engine | None = None) -> dict[str, str]:
-    """Train every cell that has no result yet; by name, the last message of those that ended with an error."""
+    """Train every cell that has no result yet; returns the last message of each that ended with an error, by name."""
     console = open_console(stderr=True)
     stores = [_build_on_meta(cell, folder) for cell in cells]  # all of them before anything is written
     for cell, store in zip(cells, stores, strict=True):
@@ -87,7 +87,7 @@ def train_cells(cells: Sequence[GridCell], folder: Path, engine: Engine | None =
         with table.shown():
             codes = _run(waiting, engine, table)
     except KeyboardInterrupt:
-        console.print(f"Interrupted. What is done is kept in {folder}: the same command goes on from there.")
+        console.print(f"Interrupted. Finished work is kept in {folder}: the same command continues from there.")
         raise
     return {name: _last_message(folder / name, code) for name, code in codes.items() if code not in (0, DIVERGED)}
 
@@ -123,9 +123,9 @@ def _build_on_meta(cell: GridCell, folder: Path) -> Store:
 
 
 def _prepare_folder(cell: GridCell, store: Store, folder: Path, console: Console) -> None:
-    """Move a run aside whose results would be others now, and write down what they depend on.
+    """Rename the folder of a run whose results are outdated, and record what the new results depend on.
 
-    The folder is claimed for that: a run that another process trains is neither moved nor changed.
+    The folder is claimed first, so that a run that another process trains is neither renamed nor changed.
     """
     run = RunFolder(folder / cell.name)
     now = Fingerprint.of(cell.config, store)

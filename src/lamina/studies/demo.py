@@ -61,7 +61,7 @@ SENTENCES, SEED = 4, 1  # how many are translated at the end, and the seed that 
 
 
 def run_demo(folder: Path, steps: int = STEPS) -> Path:
-    """Train the five runs, report them, and translate a few sentences with the best one; the file of the report."""
+    """Train the five runs, report them, and translate a few sentences with the best; returns the report's file."""
     began, console = time.perf_counter(), open_console(markup=True)
     console.print(
         f"The same 12-12 model and data under {len(SCHEMES)} residual schemes, {steps} steps each: "

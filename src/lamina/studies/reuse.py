@@ -2,8 +2,8 @@
 
 Result versions are small integers declared at the code they belong to: one for what all runs share
 (`lamina.training.RESULT_VERSION`), one per scheme, task and optimiser (`result_version`), one per base initialisation
-(`lamina.model.initialisation.RESULT_VERSIONS`). Whoever changes results raises one, see CONTRIBUTING; an edit that
-changes no result trains nothing again. Diagnoses also depend on the version of the measures
+(`lamina.model.initialisation.RESULT_VERSIONS`). A change that alters results increases one of them, see CONTRIBUTING;
+other edits do not cause runs to be trained again. Diagnoses also depend on the version of the measures
 (`lamina.diagnosis.measures.RESULT_VERSION`), on the thresholds and on how many seeds and batches are measured: where
 only these have changed, a run is diagnosed again and not trained again.
 
@@ -50,7 +50,7 @@ class Fingerprint(Options):
 
     @classmethod
     def of(cls, config: RunConfig, store: Store) -> Self:
-        """Of a run that would be trained now."""
+        """The fingerprint of a run if it were trained now."""
         return cls(
             config=result_values(config.resolved(store), Affects.RESULTS, Affects.LENGTH, Affects.ROUNDING),
             data=hash_file(store.folder / MANIFEST),
@@ -59,7 +59,7 @@ class Fingerprint(Options):
 
     @classmethod
     def load(cls, file: Path) -> Self | None:
-        """The one that was written when a run was trained; None if there is none, or none of this form."""
+        """The fingerprint that was written when a run was trained; None if it is missing or cannot be read."""
         try:
             return cls.model_validate_json(file.read_bytes())
         except (OSError, ValidationError):
@@ -69,9 +69,9 @@ class Fingerprint(Options):
         write_file(file, self.model_dump_json(indent=1).encode())
 
     def changes_since(self, before: Fingerprint | None) -> list[str]:
-        """What differs from a former one: `schedule.learning_rate: 0.001 -> 0.002`; empty if the run can be reused."""
+        """The differences, such as `schedule.learning_rate: 0.001 -> 0.002`; empty if the run can be reused."""
         if before is None:
-            return ["it is not recorded what the former run depends on"]
+            return ["the former run has no record of what it depends on"]
         found = [f"{key}: {old} -> {new}" for key, old, new in differences(before.config, self.config, RunConfig)]
         found += [f"data: {before.data[:12]} -> {self.data[:12]}"] if before.data != self.data else []
         is_same_config = before.config == self.config
@@ -121,7 +121,7 @@ def _with_bases(registry: Registry[Any], member: type) -> Iterator[tuple[str, in
 
 
 def diagnosis_fingerprint(config: RunConfig, extent: Extent) -> str:
-    """What the diagnoses of a run depend on besides, as JSON."""
+    """Everything else that the diagnoses of a run depend on, as JSON."""
     thresholds = config.diagnose.thresholds.model_dump(mode="json")
     installed = {"measures": list(measures.MEASURES), "checks": list(CHECKS)}
     values = {"version": measures.RESULT_VERSION, "thresholds": thresholds, "extent": asdict(extent), **installed}

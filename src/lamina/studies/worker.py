@@ -1,7 +1,7 @@
 """One cell of a grid as a process: `python -m lamina.studies.worker RUN --threads 1`.
 
-It trains the run whose config is in the folder and ends with the exit code of its status. It saves and leaves when its
-standard input closes, which means that the process that started it has ended.
+It trains the run whose config is in the folder and ends with the exit code of its status. When its standard input
+closes, the process that started it has ended, and it saves the run and exits.
 """
 
 from __future__ import annotations

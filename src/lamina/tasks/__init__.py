@@ -1,7 +1,7 @@
-"""The tasks. A file is a task: `translation.py` is "translation" in a config.
+"""The tasks, one per file: `translation.py` is "translation" in a config.
 
-A task says what a batch is, which model fits, which loss is minimised and which metrics are reported. Installed
-packages add tasks through the entry-point group `lamina.tasks`.
+A task determines the contents of a batch, the kind of model, the loss and the metrics. Installed packages add tasks
+through the entry-point group `lamina.tasks`.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Inputs:
 
     tensors: Mapping[str, Tensor]
     lengths: Mapping[str, Integers] = field(default_factory=dict)
-    """Sequence lengths, which stay on the host: the model lays out its attention grid there."""
+    """Sequence lengths, which stay on the CPU, where the model computes the shape of its attention grid."""
     labels: Tensor | None = None
     weights: Tensor | None = None
     """A weight per label: 0 for the repeated context in the evaluation of a language model; None if all are 1."""
@@ -72,7 +72,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Losses:
-    """Sums over the labels of a batch, in nats: they add up over batches, micro-batches and processes."""
+    """Losses summed over the labels of a batch, in nats, so that batches, micro-batches and processes can be added."""
 
     smoothed: Tensor
     """The loss that training minimises, label smoothing included, with its graph."""
@@ -102,7 +102,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What a model has to fit of its data."""
+    """The properties of the data that determine sizes of the model."""
 
     size: int | tuple[int, int]
     """Number of tokens, or of source and target tokens where each has a vocabulary of its own."""
@@ -121,10 +121,10 @@ class Task:
 
     name: ClassVar[str]
     result_version: ClassVar[int] = 1
-    """Raise it when the task gives other inputs, losses or metrics than before: its finished runs, and those of tasks
-    derived from it, are then trained again. Not inherited."""
+    """Increase it when the task gives other inputs, losses or metrics than before: its finished runs, and those of
+    tasks derived from it, are then trained again. Not inherited."""
     embedded: ClassVar[str | Source]
-    """The data used where a config names no store: a data set of the catalogue, or one that the task describes."""
+    """The data used if a config names no store: a data set of the catalogue, or one that the task describes."""
     fields: ClassVar[tuple[str, ...]]
     """The fields of the store that the task reads."""
     predicted: ClassVar[str]
@@ -140,7 +140,7 @@ class Task:
     metric: ClassVar[str]
     """The metric that selects the best checkpoint, a key of what `evaluate` returns."""
     directions_per_example: ClassVar[int] = 1
-    """How often an evaluation uses an example of the store; 2 where it translates both ways."""
+    """The number of times that an evaluation uses an example of the store; 2 if it translates in both directions."""
     higher_is_better: ClassVar[bool]
     """Whether a larger value of the metric is better."""
 
@@ -186,7 +186,7 @@ class Task:
 
     @classmethod
     def embedded_options(cls, folder: Path) -> PrepareOptions:
-        """The options that prepare the data used where a config names no store, as a folder in `folder`."""
+        """The options that prepare the data used if a config names no store, as a folder in `folder`."""
         name = cls.embedded if isinstance(cls.embedded, str) else f"embedded-{cls.name}"
         return source_options(cls.embedded, ".", str(folder / name))
 

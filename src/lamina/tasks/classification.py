@@ -148,7 +148,7 @@ class Classification(Task):
         guesses, labels = np.concatenate(predicted), np.concatenate(correct)
         loss = total / len(labels)
         metrics = {"accuracy": accuracy(guesses, labels)}
-        if len(self.store.labels) == 2:  # as GLUE reports it: of the second label
+        if len(self.store.labels) == 2:  # the F1 of the second label, as GLUE reports it
             metrics["f1"] = f1(guesses, labels)
         metrics |= {"f1 macro": f1_macro(guesses, labels), "f1 micro": f1_micro(guesses, labels)}
         return {"loss": loss, "nll": loss, **metrics}

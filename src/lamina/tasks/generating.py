@@ -34,16 +34,16 @@ class Output:
 
     text: str
     score: float
-    """What hypotheses are ranked by: the log-probability divided by the length penalty."""
+    """The log-probability divided by the length penalty, by which hypotheses are ranked."""
     log_probability: float
 
 
 class SourceLimit(NamedTuple):
-    """How long an input may be; a longer one is cut, with a warning."""
+    """The largest number of tokens of an input; a longer one is truncated with a warning."""
 
     longest: int
     name: str
-    """What the warning calls the input."""
+    """The name of the input in the warning."""
     warn: Warn
     keep_end: bool = False
 
@@ -57,7 +57,7 @@ class SourceLimit(NamedTuple):
 
 class GeneratingOptions(TaskOptions):
     generation: GenerateOptions = GenerateOptions()
-    """How evaluation and `lamina generate` search."""
+    """Options of generation, used in evaluation and by `lamina generate`."""
 
     @field_validator("generation", mode="before")
     @classmethod
@@ -138,8 +138,8 @@ class GeneratingTask(Task):
         to: str | None,
         warn: Warn,
     ) -> Iterator[tuple[ModelInput, TokenIds]]:
-        """The model's input for each line and the tokens of its prefix or target; both are cut to the positions there
-        are.
+        """The model's input for each line and the tokens of its prefix or target, both truncated to the model's
+        positions.
 
         Wrong options raise here, before the first line is read.
         """

@@ -30,7 +30,7 @@ SHOWN = 64  # tokens of a document in a sample: the prompt and its continuation
 class LanguageModelling(GeneratingTask):
     class Options(GeneratingOptions):
         generation: GenerateOptions = GenerateOptions(method="sample", max_length=100)
-        """How `lamina generate` continues a prompt."""
+        """Options of generation, used by `lamina generate` to continue a prompt."""
         block_length: int = Field(512, ge=1)
         """The number of tokens in a block."""
         context: int = Field(0, ge=0)
@@ -101,7 +101,7 @@ class LanguageModelling(GeneratingTask):
             yield beginning, self.store.tokenizer("text").decode(beginning), rest
 
     def count_words(self, split: str) -> int:
-        """The number of words between white space, plus one end per document: what perplexity per word averages
-        over."""
+        """The number of words between white space, plus one end per document, by which perplexity per word is
+        averaged."""
         documents = self.store[split]
         return documents.record.fields["text"].words + len(documents)

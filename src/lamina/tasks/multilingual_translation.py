@@ -60,7 +60,7 @@ class MultilingualTranslation(SequenceToSequence):
         self._joined: dict[str, JoinedExamples] = {}
 
     def evaluated_sets(self, split: str) -> tuple[str, ...]:
-        """All pairs together: the means over directions are the point."""
+        """All pairs as one set, because the metrics are means over directions."""
         return (split,) if self.store.sets(split) else ()
 
     def directions(self, split: str) -> list[Direction]:
@@ -89,7 +89,7 @@ class MultilingualTranslation(SequenceToSequence):
     def source(self, tokens: list[int], to: str | None) -> list[int]:
         tokenizer = self.store.tokenizer("source")
         if to is None:
-            raise UserError(f"say which language to translate into, one of {', '.join(tokenizer.languages)}")
+            raise UserError(f"name the language to translate into, one of {', '.join(tokenizer.languages)}")
         return [tokenizer.tag(to), *tokens, EOS]
 
     def source_of(self, batch: Batch, seed: int | None = None) -> PackedField:

@@ -112,7 +112,7 @@ class SequenceToSequence(GeneratingTask):
             yield self.source_of(batch).ids, self.show_source(batch), batch["target"].ids.tolist()
 
     def show_source(self, batch: Batch) -> str:
-        """The source of a batch of one example, as a person reads it."""
+        """The source of a batch of one example, as readable text."""
         return self.store.tokenizer("source").decode(batch["source"].ids)
 
     def score(self, hypotheses: list[str], references: list[str]) -> dict[str, float]:

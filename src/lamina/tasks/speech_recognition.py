@@ -33,16 +33,16 @@ from lamina.tasks.sequence_to_sequence import SequenceOptions, SequenceToSequenc
 class SpeechRecognition(SequenceToSequence):
     class Options(SequenceOptions):
         normalisation: Normalisation = "utterance"
-        """How features are normalised: each bin over the `utterance`, over the whole training set (`global`), or
+        """Normalisation of the features: each bin over the `utterance`, over the whole training set (`global`), or
         not at all (`none`)."""
         spec_augment: SpecAugmentOptions = SpecAugmentOptions()
         """Masks on the features in training."""
         ctc_weight: float = Field(0.0, ge=0, le=1)
         """λ, the weight of the CTC loss on the encoder's output; 0 for none."""
         word_normalisation: WordNormalisation = "none"
-        """How texts are changed before errors are counted: not at all, or lower-cased and without punctuation."""
+        """Normalisation of texts before errors are counted: none, or lower-cased and without punctuation."""
         generation: GenerateOptions = GenerateOptions(length_factor=0.0, length_margin=200, max_source=3000)
-        """How evaluation and `lamina generate` search."""
+        """Options of generation, used in evaluation and by `lamina generate`."""
 
     name = "speech-recognition"
     embedded = "embedded-speech"
@@ -61,11 +61,11 @@ class SpeechRecognition(SequenceToSequence):
 
     @property
     def speech(self) -> SpeechOptions:
-        """How the features of the store were computed."""
+        """The options with which the features of the store were computed."""
         return SpeechOptions.read(self.store.manifest.settings["speech"], where=f"{self.store.folder}: speech")
 
     def sizes(self, examples: Examples) -> Integers:
-        """Frames: `data.max_tokens` is a budget of frames."""
+        """The number of frames of each example: `data.max_tokens` counts frames."""
         return examples.lengths("audio")
 
     def source_of(self, batch: Batch, seed: int | None = None) -> PackedField:

@@ -10,7 +10,7 @@ from lamina.tasks.sequence_to_sequence import SequenceOptions, SequenceToSequenc
 class Summarisation(SequenceToSequence):
     class Options(SequenceOptions):
         generation: GenerateOptions = GenerateOptions(length_factor=1.0)
-        """How evaluation and `lamina generate` search."""
+        """Options of generation, used in evaluation and by `lamina generate`."""
 
     name = "summarisation"
     embedded = "embedded-headlines"

@@ -1,4 +1,4 @@
-"""Whether this processor multiplies in bf16, found out before torch is imported.
+"""Detection of processors on which bf16 instructions fail, before torch is imported.
 
 Some machines announce AMX but end every process that uses it with SIGILL. So one bf16 product is tried in a child
 process. Where the child is killed, oneDNN, which does torch's bf16 products on a CPU, is limited to plain AVX-512 by
@@ -31,7 +31,7 @@ PROBE: tuple[str, ...] = (
 def prepare_environment(config: Mapping[str, Any]) -> None:
     """Call `make_bf16_safe` if a config asks for bf16 on a CPU; to be called before torch is imported."""
     train = config.get("train")
-    options = train if isinstance(train, Mapping) else {}  # what is wrong with the config is reported when it is read
+    options = train if isinstance(train, Mapping) else {}  # mistakes in the config are reported when it is read
     if options.get("precision") == "bf16" and not str(options.get("device", "")).startswith("cuda"):
         make_bf16_safe()
 
@@ -65,7 +65,7 @@ def is_announced() -> bool:
 
 @cache
 def probe(limit: str | None = None) -> str:
-    """Multiply in bf16 in a child process; the name of the signal that killed it, or nothing if it was not killed."""
+    """Multiply in bf16 in a child process; returns the name of the signal that killed it, or an empty string."""
     environment = os.environ if limit is None else {**os.environ, VARIABLE: limit}
     child = subprocess.run(PROBE, env=environment, stdin=subprocess.DEVNULL, capture_output=True)
     return signal.Signals(-child.returncode).name if child.returncode < 0 else ""

@@ -40,7 +40,7 @@ from lamina.training.optimisers import OptimiserOptions
 from lamina.training.schedule import ScheduleOptions
 
 ANY_VOCABULARY = Vocabulary(size=2**31)
-"""Stands for a vocabulary that is not known yet: no option is too large for it."""
+"""Placeholder for a vocabulary size that is not known yet; no option exceeds it."""
 
 
 class DataOptions(OrderOptions):
@@ -158,7 +158,7 @@ class RunConfig(Options):
     @field_validator("model")
     @classmethod
     def _fits_the_task(cls, model: ModelChoices, checked: ValidationInfo) -> ModelChoices:
-        """What depends on the kind of model is checked before there is data; only the vocabulary is not known yet."""
+        """Check what depends on the kind of model before the data is opened; only the vocabulary size is unknown."""
         if "task" in checked.data:
             ModelOptions.model_validate(TASKS[checked.data["task"]].complete_model(model, ANY_VOCABULARY))
         with torch.device("meta"):
@@ -175,14 +175,14 @@ class RunConfig(Options):
 
     @classmethod
     def read_stored(cls, file: Path, overrides: Sequence[str] = ()) -> Self:
-        """The config of a run folder. Former versions stored what a preset says of kind or vocabulary, to no effect."""
+        """Read the config of a run folder, without the keys that task and data decide, which former versions stored."""
         values = read_values(file, overrides, cls)
         if isinstance(model := values.get("model"), dict):
             values["model"] = {name: value for name, value in model.items() if name not in DECIDED}
         return cls.read(values, where=str(file))
 
     def resolved(self, store: Store) -> Self:
-        """The same run with every value written out: what a run folder stores, so that its meaning stays.
+        """The config with every value written out, as a run folder stores it, so that its meaning never changes.
 
         No value is left to a preset, to the task or to the schedule.
         """

@@ -43,9 +43,9 @@ SMALL: dict[str, dict[str, Any]] = {
     },
 }
 SHORT_BLOCKS = {"block_length": 64}
-"""The embedded documents are short."""
+"""Blocks for the embedded documents, which are short."""
 EXAMPLES = {"store": "data/own"}
-"""What stands in the comment in place of a value, where there is none."""
+"""Example values for keys without a value, which are written as comments."""
 
 
 def write_template(task: str, file: str | Path) -> Path:

@@ -1,4 +1,4 @@
-"""Divergence is a result: when a run counts as diverged, and in which module the first bad number appeared."""
+"""Divergence: when a run counts as diverged, and the first module whose output or gradient is not finite."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Diverged(Exception):
 
 
 class LossMonitor:
-    """Follows the training loss. Its state is a few numbers, so that a resumed run decides as before."""
+    """Detects divergence from the training loss. Its state is saved, so that a resumed run decides in the same way."""
 
     def __init__(self, total_steps: int, state: Mapping[str, Any] | None = None) -> None:
         self.limit = max(20, total_steps // SHARE_OF_RUN)
@@ -39,7 +39,7 @@ class LossMonitor:
         return {"start": self.first, "running": self.running, "steps_above": self.steps_above}
 
     def follow(self, loss: float) -> None:
-        """Take in the loss of a step; raise `Diverged` if its running mean exceeds the first for a tenth of the run."""
+        """Add the loss of a step; raise `Diverged` if its running mean exceeds the first for a tenth of the run."""
         if self.first is None or self.running is None:
             self.first = self.running = loss
         self.running = SMOOTHING * self.running + (1 - SMOOTHING) * loss
@@ -58,7 +58,7 @@ def is_finite(value: Tensor | float) -> bool:
 def explain_divergence(
     training: Training, micro_batches: Sequence[Inputs], labels: int, loss: float, gradient_norm: float
 ) -> Diverged:
-    """Run a step whose loss or gradient is not finite again to find the module, and save what a closer look needs.
+    """Run a step whose loss or gradient is not finite again to find the module; write failure.json and a checkpoint.
 
     The weights are those before the step.
     """
@@ -83,7 +83,7 @@ def explain_divergence(
 
 
 def name_bad_module(model: nn.Module, run: Callable[[], Any], gather: Callable[[str], list[str]]) -> str:
-    """Run the step again; the first module whose output or gradient is NaN or infinite.
+    """Run the step again and return the first module whose output or gradient is NaN or infinite.
 
     All processes call it together; `gather` returns what each of them found.
     """

@@ -45,16 +45,16 @@ from lamina.training.validation import Validation, is_due
 
 @dataclass(frozen=True)
 class Update:
-    """What one update of the weights did."""
+    """The result of one update of the weights."""
 
     loss: float
-    """With label smoothing; this and `nll` are means over the labels of the global batch, before the update."""
+    """The loss with label smoothing; it and `nll` are means over the labels of the global batch, before the update."""
     nll: float
     labels: int
     gradient_norm: float
     """Before clipping."""
     applied: bool
-    """False where gradients overflowed in fp16, so that the step was skipped."""
+    """False if gradients overflowed in fp16, so that the step was skipped."""
 
 
 class Training:
@@ -103,14 +103,14 @@ class Training:
         world.on_first(lambda: folder.rewind(self.step))
 
     def run(self) -> tuple[RunState, str]:
-        """Train to the end; the state in which the run ended, and the reason if there is one."""
+        """Train to the end; returns the state in which the run ended, and the reason if there is one."""
         with ExitStack() as ending:
             for callback in self.callbacks:
                 ending.push(self._end_of(callback))
                 callback.on_start(self)
             shares = ending.enter_context(ReadAhead(self.batches.shares(self.epoch, self.index), depth=4))
             try:
-                self.stopped_by = self._stop_signal()  # one may have come while the run was built
+                self.stopped_by = self._stop_signal()  # one may have arrived while the run was built
                 while not (self.stopped_by or self.has_ended()):
                     began = time.perf_counter()
                     self.epoch, self.index, micro_batches = next(shares)
@@ -128,7 +128,7 @@ class Training:
                 return "failed", str(divergence)
 
     def _end_of(self, callback: Callback) -> Callable[[Any, BaseException | None, Any], None]:
-        """End a callback; an error in that is only noted where another one is on its way, which it would hide."""
+        """End a callback; if another error is being raised, an error of the callback is only printed."""
 
         def end(kind: Any, first: BaseException | None, trace: Any) -> None:
             try:
@@ -157,7 +157,7 @@ class Training:
         return Update(loss, nll, labels, norm, applied=is_finite(norm))
 
     def backward(self, micro_batches: Sequence[Inputs], labels: int) -> tuple[float, float]:
-        """Leave the gradients in the parameters; the sums of this process's losses, smoothed and plain."""
+        """Compute the gradients; returns the sums of this process's losses, with and without label smoothing."""
         torch.manual_seed(seed_of(self.config.seed, self.step, self.world.rank))
         smoothed = nll = 0.0
         self.model.train()
@@ -228,7 +228,7 @@ class Training:
         self.world.on_first(
             lambda: checkpoint.point(self.folder.checkpoints, latest_step=self.step, best_step=best_step)
         )
-        self.display.note(f"going on from step {self.step:,}")
+        self.display.note(f"resuming from step {self.step:,}")
 
     def _restore_counters(self, counters: Mapping[str, Any]) -> None:
         for name in ("step", "epoch", "index"):
@@ -272,9 +272,9 @@ class Training:
         return best.metric in values and best.update(self.step, values[best.metric])
 
     def _finish(self) -> tuple[RunState, str]:
-        """Judge the model, and measure it once more by the task's metrics.
+        """Measure the task's metrics at the end, and return how the run ended.
 
-        A model that is no better than a unigram model has failed, though every number was finite.
+        A model whose validation loss is not below that of a unigram model has failed, even if all values were finite.
         """
         last = self.validation.last
         if last is None or last[0] != self.step:  # resumed, with fewer steps than were done

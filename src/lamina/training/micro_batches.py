@@ -1,6 +1,6 @@
-"""What a process computes in each update: its share of the global batch, cut into micro-batches.
+"""The share of the global batch that a process computes in each update, divided into micro-batches.
 
-A global batch is divided into `processes × accumulate` shares; of a small one the last shares are empty. Ranks without
+A global batch is divided into `processes × accumulate` shares; if it is small, the last shares are empty. Ranks without
 data run a zero-weight micro-batch, so that collective calls stay aligned: sharded layers are gathered by all processes
 or by none.
 """
@@ -28,7 +28,7 @@ class BatchShare(NamedTuple):
 
 
 class TrainingBatches:
-    """The batches of a run, each cut into the micro-batches of one process."""
+    """The batches of a run, each divided into the micro-batches of one process."""
 
     def __init__(self, task: Task, config: RunConfig, world: World) -> None:
         self._task, self._seed = task, config.seed
@@ -46,14 +46,14 @@ class TrainingBatches:
         return self._task.inputs(self._whole.batch(0, 0), seed=self._seed)
 
     def shares(self, epoch: int = 0, index: int = 0) -> Iterator[BatchShare]:
-        """The shares of all global batches from that one on, without end. May run in a thread."""
+        """Yield the shares of all global batches from the given one on, without end; may be run in a thread."""
         while True:
             for number in range(index, len(self.plan.epoch(epoch))):
                 yield BatchShare(epoch, number, self._micro_batches(epoch, number))
             epoch, index = epoch + 1, 0
 
     def attention_padding(self, batches: int = 20) -> float:
-        """The share of attention scores at padding, over the first batches; nothing else is computed on padding."""
+        """The fraction of attention scores that are padding, in the first batches; no other computation is padded."""
         cells = [each.attention_cells() for share in islice(self.shares(), batches) for each in share.micro_batches]
         computed, real = (sum(side) for side in zip(*cells, strict=True))
         return 1 - real / computed

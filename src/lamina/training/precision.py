@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from lamina.training.bf16 import make_bf16_safe
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-SMALLEST_SCALE = 2.0**-14  # of an fp16 loss: gradients that overflow even so are not merely large
+SMALLEST_SCALE = 2.0**-14  # of an fp16 loss: gradients that overflow even at this scale count as a divergence
 
 
 class Precision:
@@ -25,7 +25,7 @@ class Precision:
         self.scaler = torch.amp.GradScaler(device.type, enabled=name == "fp16")
 
     def autocast(self) -> torch.autocast:
-        """Around the forward pass."""
+        """The context of the forward pass."""
         return torch.autocast(self._device, self._dtype, enabled=self._dtype != torch.float32)
 
     def backward(self, loss: Tensor) -> None:
@@ -42,13 +42,13 @@ class Precision:
         self.scaler.update()
 
     def may_skip(self) -> bool:
-        """Whether gradients that are not finite cost a step only: in fp16, until the scale is as small as it gets."""
+        """Whether a step whose gradients are not finite is only skipped: in fp16, until the scale is the smallest."""
         return self.scaler.is_enabled() and self.scaler.get_scale() > SMALLEST_SCALE
 
     def state(self) -> dict[str, Any]:
         return self.scaler.state_dict()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on with the scale of a checkpoint; one made in another precision has none."""
+        """Restore the loss scale of a checkpoint; one made in another precision has none."""
         if state:
             self.scaler.load_state_dict(dict(state))

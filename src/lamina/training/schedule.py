@@ -60,7 +60,7 @@ class ScheduleOptions(Options):
         return self.constant_epochs or (7 if self.name == "step" else 6)
 
     def resolved(self) -> Self:
-        """With the numbers that hold where none are given, as far as the schedule uses them."""
+        """The options with the defaults of all numbers that the schedule uses written out."""
         filled = {"warmup_steps": self.warmup}
         if self.name in ("inverse-root", "shifted-root"):
             filled["decay_steps"] = self.decay

@@ -1,4 +1,4 @@
-"""Signals that ask a run to save and stop: remembered when they arrive, obeyed after the current step."""
+"""Signals that ask a run to save and stop: recorded when they arrive, handled after the current step."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, Self
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
 
 _early: list[int] = []
-"""The signals that came before a run was there to obey them."""
+"""Signals that arrived before a run could handle them."""
 
 
 @contextmanager
 def remember_early() -> Iterator[None]:
-    """Remember signals until a run obeys them: importing torch takes seconds, and no signal may be lost meanwhile.
+    """Record signals until a run handles them: importing torch takes seconds, and no signal may be lost meanwhile.
 
-    Ctrl-C still ends the process: nothing is lost by that.
+    Ctrl-C still ends the process at once, because nothing has been computed yet.
     """
     early = [each for each in SIGNALS if each != signal.SIGINT and signal.getsignal(each) == signal.SIG_DFL]
     for each in early:
@@ -61,4 +61,4 @@ class Interrupts:
             raise KeyboardInterrupt
         self.number = self.number or number
         with suppress(RuntimeError):  # it arrived while a line was being printed
-            self._say(f"{signal.Signals(number).name}: leaving when this step is done and saved; Ctrl-C leaves at once")
+            self._say(f"{signal.Signals(number).name}: stopping when this step is done and saved; Ctrl-C stops at once")

@@ -15,7 +15,7 @@ from lamina.training.divergence import Diverged, is_finite
 
 
 class BestStep:
-    """The best step so far by one metric. Its state is a few numbers, so that a resumed run decides as before."""
+    """The best step so far by one metric. Its state is saved, so that a resumed run decides in the same way."""
 
     def __init__(self, metric: str, higher_is_better: bool, state: Mapping[str, Any] | None = None) -> None:
         self.metric, self._sign = metric, 1 if higher_is_better else -1
@@ -23,13 +23,13 @@ class BestStep:
         self.step: int | None = known.get("step")
         self.value: float | None = known.get("value")
         self.not_better: int = known.get("waited", 0)
-        """How many times the metric was measured since without being better."""
+        """The number of measurements without an improvement since the best step."""
 
     def state(self) -> dict[str, Any]:
         return {"name": self.metric, "step": self.step, "value": self.value, "waited": self.not_better}
 
     def update(self, step: int, value: float) -> bool:
-        """Take in the metric after a step; whether it is better than all before."""
+        """Add the metric measured after a step; returns whether it is the best so far."""
         if self.value is not None and self._sign * value <= self._sign * self.value:
             self.not_better += 1
             return False
@@ -40,8 +40,8 @@ class BestStep:
 class Validation:
     """Measures the model on the validation split.
 
-    All processes measure together, for each needs the others' shards of the model; the first one's numbers count. A
-    loss that is not finite raises `Diverged`.
+    All processes measure together, because each needs the others' shards of the model; the values of the first process
+    are used. A loss that is not finite raises `Diverged`.
     """
 
     def __init__(self, options: TrainOptions, task: Task, model: Transformer, parallel: Parallel, world: World) -> None:
@@ -68,7 +68,7 @@ class Validation:
         return self._agreed(values, step)
 
     def scores(self, step: int) -> dict[str, float]:
-        """The task's metrics, the losses among them; measured once a step."""
+        """The task's metrics, including the losses; measured at most once per step."""
         if self._scores is None or self._scores[0] != step:
             try:
                 with self._parallel.gathered():
@@ -80,7 +80,7 @@ class Validation:
         return self._scores[1]
 
     def samples(self, count: int) -> list[SampleOutput]:
-        """A few outputs of the model, where the task generates text."""
+        """A few outputs of the model, if the task generates text."""
         with self._parallel.gathered():
             return self._task.samples(self._model, "valid", count)
 

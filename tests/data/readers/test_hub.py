@@ -15,7 +15,7 @@ from support.reading import fields
 
 
 class FakeHub(types.ModuleType):
-    """Stands for both libraries: the tests must not touch the network."""
+    """Replaces both libraries, so that tests do not use the network."""
 
     rows = ({"translation": {"de": "eins", "en": "one"}}, {"translation": {"de": " ", "en": "two"}})
     asked: tuple[Any, ...] = ()

@@ -1,4 +1,4 @@
-"""Every format's reader: what it yields, what it drops and counts, and how it complains."""
+"""The readers of all formats: their examples, dropped and repaired lines, and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the embedded languages say things: order, agreement over distance, and words that only context tells apart."""
+"""The grammar of the embedded languages: word order, agreement over distance, and homographs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def said(language: str, clause: Clause) -> list[str]:
 
 
 def place_of(language: str, word: int, words: list[str]) -> int:
-    """Where any form of a word stands."""
+    """The position of any form of a word."""
     forms = {form.lower() for form in vocabulary(language).forms[word]}
     (place,) = (number for number, spoken in enumerate(words) if spoken in forms)
     return place
@@ -132,7 +132,7 @@ def test_verbs_agree_in_gender_where_the_language_has_it() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_who_sees_whom_is_marked_whatever_the_order(language: str) -> None:
+def test_subject_and_object_are_marked_in_any_order(language: str) -> None:
     there = Clause(Phrase(PEOPLE[0]), SEE, object=Phrase(PEOPLE[1]))
     back = Clause(Phrase(PEOPLE[1]), SEE, object=Phrase(PEOPLE[0]))
     sentences = [said(language, each._replace(front=front)) for each in (there, back) for front in (0, 1)]

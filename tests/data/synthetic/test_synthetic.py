@@ -1,4 +1,4 @@
-"""The embedded languages: always the same, no overlap between splits, and the statistics and difficulties promised."""
+"""The embedded languages: always the same, and without overlap between splits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GENERATORS: dict[str, Callable[..., Iterator[Any]]] = {
 }
 
 
-# Of the first thousand of each. They may change in a release that says so: every number trained on them changes too.
+# Hashes of the first thousand of each. A release that changes them must say so: all results on them change too.
 GOLDEN = {
     "translation": "bfe3b75c3c5db00aaf5792b96a64475b39b0b6940eea33da0070b8f344657914",
     "headlines": "a213197502386630badb847ada02a1e3e0546db63f20c126edb2a5ffc60c33e2",

@@ -19,7 +19,7 @@ from support.words import words_of
 
 
 def test_short_sentences_which_repeat_are_in_one_split_too() -> None:
-    """The hard case: sentences of two or three words are few enough to be drawn again and again."""
+    """Sentences of two or three words are so few that they are drawn repeatedly."""
     short = {
         split: [source for source, _ in translation_pairs(split, count) if len(source.split()) <= 3]
         for split, count in (("train", 20_000), ("test", 1_500))
@@ -43,7 +43,7 @@ def test_sentences_are_as_long_as_real_ones(pairs: list[tuple[str, str]]) -> Non
     assert lengths.min() <= 3
     assert lengths.max() <= 65
     target = np.array([len(target.split()) for _, target in pairs])
-    assert 0.6 < target.mean() / lengths.mean() < 0.9  # endings do the work of articles
+    assert 0.6 < target.mean() / lengths.mean() < 0.9  # endings replace articles
     assert np.corrcoef(lengths, target)[0, 1] > 0.9
 
 
@@ -77,7 +77,7 @@ def test_sentences_look_like_sentences(pairs: list[tuple[str, str]]) -> None:
 
 
 def test_a_headline_cannot_be_copied_from_one_place() -> None:
-    """Its verb stands in different sentences, and often it names somebody whom its sentence calls by a pronoun."""
+    """Its verb is in different sentences, and it often names a character that the sentence refers to by a pronoun."""
     verbs = {form: word.root for word in lexicon().of_kind("verb") for form in vocabulary("marn").forms[word.id]}
     where: Counter[str] = Counter()
     examples = list(headline_pairs("train", 500))
@@ -96,7 +96,7 @@ def test_a_headline_cannot_be_copied_from_one_place() -> None:
     assert 25 < mean(len(paragraph.split()) for paragraph, _ in examples) < 45
 
 
-def test_documents_have_a_topic_and_a_cast() -> None:
+def test_documents_have_a_topic_and_recurring_characters() -> None:
     """The two halves of a document share more words than halves of different documents do."""
     names = {
         forms[0].lower()

@@ -10,7 +10,7 @@ from support.measurements import fact, findings, line, measured, measurement
 def test_deep_pre_ln_collapses_and_post_ln_does_not() -> None:
     pre = findings("collapse", measured("pre-ln", 18), schemes=["pre-ln"])
     encoder = next(each for each in pre if each.location.stack == "encoder")
-    assert encoder.severity == "warning", "it trains all the same"
+    assert encoder.severity == "warning", "it trains nevertheless"
     assert encoder.location.sublayer is not None
     assert f"from sub-layer {encoder.location.sublayer} on" in encoder.sentence
     assert "mean cosine of the layers with the last" in encoder.sentence
@@ -27,7 +27,7 @@ def test_the_place_is_that_from_which_all_are_idle() -> None:
     assert "0.45 of what the first third does, below the threshold of 0.6" in collapsed.sentence
 
 
-def test_where_a_stack_falls_idle() -> None:
+def test_the_first_sublayer_from_which_a_stack_is_idle() -> None:
     assert first_idle([1.0, 1.0, 0.9, 0.8, 0.5, 0.4], 0.6) == 5
     assert first_idle([1.0, 1.0, 0.1, 1.0], 0.6) is None, "the last one works"
     assert first_idle([1.0], 0.6) is None

@@ -28,7 +28,7 @@ def judged(shares: Series, learning_rate: float | None, start: float = 0.9) -> F
 
 
 def bound_of(found: Finding) -> float | int | str | bool:
-    """The learning rate below which the check would not say the same again."""
+    """The learning rate below which the check would pass."""
     remedy = found.remedies[0]
     assert isinstance(remedy, Setting)
     assert (remedy.key, remedy.relation) == ("schedule.learning_rate", "<")
@@ -88,7 +88,7 @@ def test_a_gradient_that_overflows_is_judged_like_one_that_vanishes() -> None:
     assert judged(curve(0.8, 0.9, inf, inf), 1e-3).severity == "fine"
 
 
-def test_a_curve_that_stays_up_is_good_as_far_as_it_goes() -> None:
+def test_a_curve_that_never_falls_is_judged_up_to_its_last_point() -> None:
     even = curve(0.9, 0.9, 0.8, 0.9)
     fine = judged(even, 1e-2)
     assert (fine.severity, fine.value) == ("fine", inf)

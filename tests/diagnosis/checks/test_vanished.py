@@ -9,7 +9,7 @@ from support.measurements import advice, fact, findings, line, measurement
 
 
 def shares(*decoder: float, encoder: float = 1e-6) -> Measurement:
-    """By step, of an encoder that is not judged and of a decoder that is."""
+    """The shares by step, of an encoder, which is not checked, and of a decoder, which is."""
     return measurement(
         "watched-weakest-layer",
         line(*[encoder] * len(decoder), stack="encoder"),
@@ -29,7 +29,7 @@ def test_a_gradient_that_stays_is_fine() -> None:
     assert good.remedies == ()
 
 
-def test_a_gradient_that_stays_away_is_a_failure() -> None:
+def test_a_gradient_that_stays_vanished_is_a_failure() -> None:
     bad = vanished(0.5, 0.005)
     assert (bad.severity, bad.value, bad.threshold) == ("failure", 0.005, 0.01)
     assert "below the threshold of 0.01 in 1 of them, first at step 2; it is still below" in bad.sentence
@@ -37,7 +37,7 @@ def test_a_gradient_that_stays_away_is_a_failure() -> None:
     assert "lower the learning rate" in advice(bad)
 
 
-def test_a_gradient_that_came_back_is_a_warning() -> None:
+def test_a_gradient_that_recovered_is_a_warning() -> None:
     back = vanished(0.5, 0.005, 0.002, 0.5)
     assert back.severity == "warning"
     assert "in 4 watched steps, below the threshold of 0.01 in 2 of them, first at step 2; it has recovered" in (
@@ -45,6 +45,6 @@ def test_a_gradient_that_came_back_is_a_warning() -> None:
     )
 
 
-def test_what_is_not_a_number_has_not_come_back() -> None:
+def test_nan_does_not_count_as_recovered() -> None:
     assert vanished(0.005, nan).sentence.endswith("it is still below")
     assert vanished(nan, nan).severity == "not measured"

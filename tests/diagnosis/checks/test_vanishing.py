@@ -1,4 +1,4 @@
-"""The check `vanishing`: which layer, at which norms, and what to do about it."""
+"""The check `vanishing`: the layer, the norms, and the remedies that it names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_deep_post_ln_decoder_vanishes_at_the_norms_after_cross_attention() ->
 
 
 def test_a_stack_without_cross_attention_is_not_said_to_vanish() -> None:
-    """Whatever Xiong's supplement and ResiDual derive from the norms alone."""
+    """Although Xiong's supplement and ResiDual derive a decay from the norms alone."""
     assert vanishing("post-ln", 18, "stack", kind="decoder").severity != "failure"
     encoder = vanishing("post-ln", 18, "encoder")
     assert encoder.severity != "failure"
@@ -48,7 +48,7 @@ def test_a_stack_without_cross_attention_is_not_said_to_vanish() -> None:
 def test_schemes_that_keep_the_gradient_are_not_said_to_lose_it(scheme: str) -> None:
     for found in findings("vanishing", measured(scheme, 18), schemes=[scheme]):
         assert found.severity != "failure", found.sentence
-        # B2T weakens the decay, ResiDual puts a floor under it: neither removes it.
+        # B2T reduces the decay and ResiDual bounds it from below, but neither removes it.
         assert found.severity == "fine" or scheme in ("b2t", "resi-dual"), found.sentence
 
 

@@ -129,7 +129,7 @@ def test_other_optimisers_are_not_measured() -> None:
 
 def _derivative(rule: AdamRule, gradient: Tensor, first: Tensor, second: Tensor, step: int) -> Tensor:
     gradient = gradient.clone().requires_grad_()
-    if not gradient.any():  # the root has no derivative where v = 0; a hair beside it is as good
+    if not gradient.any():  # the root has no derivative at v = 0, so a point very near to it is used
         gradient = (gradient + 1e-30).detach().requires_grad_()
     (found,) = torch.autograd.grad(update(rule, gradient, first, second, step).sum(), gradient)
     return found

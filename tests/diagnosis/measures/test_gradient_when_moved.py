@@ -1,4 +1,4 @@
-"""What is left of the gradient when the weights have moved: against a plain loop, and that nothing stays moved."""
+"""The gradient after the weights have moved: against a plain loop, and with the weights restored."""
 
 from __future__ import annotations
 
@@ -121,14 +121,14 @@ def shares(scheme: str) -> dict[str, tuple[float, ...]]:
 
 
 @pytest.mark.parametrize("scheme", ["admin", "deep-norm"])
-def test_norms_in_the_stream_lose_the_gradient_further_on(scheme: str) -> None:
+def test_norms_in_the_stream_lose_the_gradient_at_larger_distances(scheme: str) -> None:
     """Both start with as even a gradient as pre-LN's."""
     near, *_, far = shares(scheme)["decoder"]
     assert near > 0.3
     assert far < 0.05
 
 
-def test_pre_ln_keeps_the_gradient_wherever_the_weights_go() -> None:
+def test_pre_ln_keeps_the_gradient_at_every_distance() -> None:
     assert all(share > 0.3 for line in shares("pre-ln").values() for share in line)
 
 

@@ -1,4 +1,4 @@
-"""The papers' theorems, met by the measures in the setting that the theorems assume, as means over 32 seeds."""
+"""The measures agree with the papers' theorems in the setting that these assume, as means over 32 seeds."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_theorem_1(scheme: str, power: float) -> None:
 
 
 def independent(residual: str, deviation: float, x: Tensor) -> Measurement:
-    """Sub-layers that answer with noise of their own, as the theorems of ResiDual have it."""
+    """Sub-layers whose output is independent noise, as the theorems of ResiDual assume."""
     layers = [[IndependentBranch(WIDTH, len(x), deviation)] for _ in range(12)]
     stack = Stack(layers, model_dim=WIDTH, residual=residual)
     return take(HiddenChange, recorded(stack, lambda model: some_loss(model(x))))

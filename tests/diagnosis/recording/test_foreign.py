@@ -33,7 +33,7 @@ def record(model: nn.Module, *arguments: Any, **options: Any) -> tuple[Record, l
 
 
 def check(stack: StackRecord, kinds: list[str], *, norm_first: bool, num_layers: int = 3) -> None:
-    """Sums add up, streams hang together, and norms stand where they should."""
+    """Check that sums add up, that streams are continuous, and that norms are in the right places."""
     assert stack.num_layers == num_layers
     assert [each.place.kind for each in stack.sublayers] == kinds * num_layers
     assert [each.place.first for each in stack.sublayers] == [True, *[False] * (len(kinds) - 1)] * num_layers
@@ -116,11 +116,11 @@ def test_positions_that_are_padding_are_known_from_the_mask() -> None:
     assert record(encoder(), torch.randn(2, 5, DIM))[0].stacks[0].real is None
 
 
-# Modules made for the occasion
+# Modules made for these tests
 
 
 class Block(nn.Module):
-    """A layer in which the stream does odd things: scaled, reshaped, with a position added for the branch only."""
+    """A layer in which the stream is scaled and reshaped, and a position is added for the branch only."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -71,7 +71,7 @@ def test_every_sublayer_every_stream_and_every_norm_is_recorded(scheme: str) -> 
 
 
 def check_continuity(stack: StackRecord) -> None:
-    """What one sub-layer leaves, the next finds; every write can be done again from what was recorded."""
+    """Check that the stream after a sub-layer is that before the next, and that every write can be repeated."""
     assert stack.own is not None
     sites = [site for layer in stack.own.layers for site in layer.sites]
     for one, two in zip(stack.sublayers, stack.sublayers[1:], strict=False):
@@ -177,7 +177,7 @@ def test_a_shared_sublayer_and_a_mask_of_real_positions() -> None:
 
 
 def test_memory_is_within_twice_that_of_a_training_step() -> None:
-    """What a record keeps besides, beside what autograd keeps on the way: bytes of distinct storages."""
+    """The bytes of distinct storages that a record keeps, compared with those that autograd keeps."""
     model = Transformer.from_preset(
         "iwslt", num_layers=2, model_dim=64, feed_forward_dim=128, num_heads=2, vocab_size=100, residual="resi-dual"
     )

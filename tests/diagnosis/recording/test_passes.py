@@ -63,7 +63,7 @@ def test_the_random_state_is_kept() -> None:
     assert torch.equal(torch.rand(2), expected)
 
 
-def test_stacks_inside_somebody_s_model_are_found_by_path() -> None:
+def test_stacks_inside_a_foreign_model_are_found_by_path() -> None:
     class Theirs(nn.Module):
         def __init__(self) -> None:
             super().__init__()

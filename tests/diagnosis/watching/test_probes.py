@@ -1,4 +1,4 @@
-"""Probes: the numbers of a step are those of the step, and the streams those of the training pass."""
+"""Probes: their values are those of the watched step, and the streams those of its training pass."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def silent(alarm: Alarm) -> None:
 
 
 def judged(diagnosis: Diagnosis) -> dict[str, Finding]:
-    """By check, where it had its evidence."""
+    """The findings by check, without those that were not measured."""
     return {each.check: each for each in diagnosis.findings if each.severity != "not measured"}
 
 
@@ -98,7 +98,7 @@ def test_cross_attention_of_a_foreign_decoder_is_told_apart() -> None:
 
 
 class Mixing(nn.Module):
-    """A layer whose matrix has a name that tells nothing."""
+    """A layer whose matrix has a name from which no kind follows."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ def vanished(*history: Observation) -> Finding:
     return found
 
 
-def test_a_gradient_that_stays_away_is_a_failure() -> None:
+def test_a_gradient_that_stays_vanished_is_a_failure() -> None:
     even = {"encoder_1": 1e-6, "encoder_2": 1.0, "decoder_2": 1.0}
     good = vanished(observed(1, **even, decoder_1=0.5))
     assert (good.severity, good.location.stack, good.value) == ("fine", "decoder", 0.5)
@@ -249,7 +249,7 @@ def test_bad_arguments() -> None:
         Watch(flat, adam(flat))
 
 
-def test_a_loop_of_ones_own_ends_in_a_page(tmp_path: Path) -> None:
+def test_a_users_own_loop_is_reported_as_a_page(tmp_path: Path) -> None:
     model = ForeignModel()
     optimiser = adam(model)
     with lamina.watch(model, optimiser, every=3) as watch:

@@ -26,11 +26,11 @@ from support.training_loops import adam, loop, take
 
 
 def judged(diagnosis: Diagnosis) -> dict[str, Finding]:
-    """By check, where it had its evidence."""
+    """The findings by check, without those that were not measured."""
     return {each.check: each for each in diagnosis.findings if each.severity != "not measured"}
 
 
-def test_updates_that_leave_their_band_are_told_once_and_then_judged() -> None:
+def test_updates_that_leave_their_band_are_reported_once_and_then_checked() -> None:
     """The gradients of the encoder grow tenfold, as before a divergence, at the same learning rate."""
     model = small_model("post-ln")
     optimiser = torch.optim.SGD(model.parameters(), lr=1e-3)
@@ -70,13 +70,13 @@ def test_a_single_matrix_that_leaves_its_band_is_no_alarm(share: float, alarms: 
             model.encoder.layers[1].sublayers[1].outer.weight.grad *= 10
             next(steps)
     assert len(told) == alarms
-    assert any(each.outside for each in watch.history), "it is observed all the same"
+    assert any(each.outside for each in watch.history), "it is observed nevertheless"
     finding = judged(watch.diagnosis())["unstable"]
     assert finding.severity == ("warning" if alarms else "fine")
     assert alarms or "except for single matrices at" in finding.sentence
 
 
-def test_a_gradient_that_vanishes_is_told_once_and_then_judged() -> None:
+def test_a_gradient_that_vanishes_is_reported_once_and_then_checked() -> None:
     model = small_model("pre-ln")
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
     told: list[Any] = []
@@ -105,7 +105,7 @@ def test_a_gradient_that_vanishes_is_told_once_and_then_judged() -> None:
     assert end in finding.sentence
 
 
-def test_a_watch_that_goes_on_does_not_tell_again_what_it_told() -> None:
+def test_a_resumed_watch_does_not_repeat_warnings() -> None:
     def trained(history: list[Observation], step: int, told: list[Any]) -> list[Observation]:
         model = small_model("pre-ln")
         optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
@@ -160,8 +160,8 @@ def test_a_step_that_moves_nothing_and_a_gradient_that_is_not_a_number() -> None
     assert judged(watch.diagnosis())["unstable"].severity == "failure"
 
 
-def test_a_watch_that_goes_on_knows_what_it_observed(tmp_path: Path) -> None:
-    """Two watches, the second with the first one's file, observe and tell what one alone does."""
+def test_a_resumed_watch_continues_from_its_observations(tmp_path: Path) -> None:
+    """Two watches, the second with the first one's file, give the observations and warnings of a single one."""
 
     def go_on(watch: Watch, steps: range) -> None:
         """From the thirtieth step on the encoder gets ten times its gradient."""

@@ -1,4 +1,4 @@
-"""Curves as pictures: a file of its own, and descriptions in words."""
+"""Curves as pictures: standalone files, and descriptions in words."""
 
 from __future__ import annotations
 

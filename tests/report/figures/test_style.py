@@ -6,7 +6,7 @@ from lamina import residual
 from lamina.report.figures.style import model_styles, part_styles
 
 
-def test_a_scheme_has_its_colour_whoever_stands_beside_it() -> None:
+def test_a_scheme_has_the_same_colour_on_every_page() -> None:
     alone, beside = model_styles([["pre-ln"]])[0], model_styles([["post-ln", "post-ln"], ["pre-ln"], []])[1]
     assert alone == beside
     assert alone.colour == residual.find("pre-ln").colour

@@ -58,7 +58,7 @@ def test_diagnoses_of_both_stages_stand_together(text: str) -> None:
 
 
 def test_gradients_by_layer_are_those_of_the_last_matrices() -> None:
-    """What the sentences quote, at the start and at the end; a line for each scheme."""
+    """They are those that the conclusions quote, at the start and at the end, with a line for each scheme."""
     places = [Location(stack=stack, matrix=matrix) for stack in ("encoder", "decoder") for matrix in ("query", "outer")]
     series = [Series(location=place, x=(1, 2), y=(0.125, 0.5)) for place in places]
     predicted = [each.model_copy(update={"quantity": "post-LN", "role": "predicted"}) for each in series]

@@ -140,14 +140,14 @@ def test_the_same_diagnosis_gives_the_same_page(one: str) -> None:
     assert diagnosis_page([make("post-ln")]) == one
 
 
-def test_pictures_take_their_ink_from_the_page(one: str) -> None:
+def test_pictures_take_their_colours_from_the_page(one: str) -> None:
     assert "currentColor" in one
     assert "font-family: 'DejaVu" not in one
     assert "prefers-color-scheme: dark" in one
     assert "#010203" not in one
 
 
-def test_numbers_that_are_none_are_told_in_words(several: str) -> None:
+def test_values_that_are_not_finite_are_described_in_words(several: str) -> None:
     text = "".join(Tags(several).texts)
     for words in ("not a number at 2", "infinite at 3", "zero or less at 4"):
         assert words in text

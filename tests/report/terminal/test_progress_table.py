@@ -1,4 +1,4 @@
-"""The table of all runs while a comparison goes on, on a terminal and in a log."""
+"""The table of all runs during a comparison, on a terminal and in a log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def written(console: Console) -> str:
     return console.file.getvalue()
 
 
-def test_how_a_run_stands(runs: dict[str, tuple[Path, int]]) -> None:
+def test_the_state_of_a_run(runs: dict[str, tuple[Path, int]]) -> None:
     table = ProgressTable(runs)
     found = {name: table.read(name, active=name == "b2t") for name in runs}
     assert {name: each.state for name, each in found.items()} == {

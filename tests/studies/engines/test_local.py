@@ -1,4 +1,4 @@
-"""Processes side by side: so many at a time, their output in files, and none left when the engine ends."""
+"""The local engine: a limited number of processes, their output in files, and none left when the engine ends."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_shutting_down_ends_the_workers_and_starts_no_other(tmp_path: Path) -> N
 
 
 @pytest.mark.faults
-def test_an_engine_that_is_killed_takes_its_workers_along(tmp_path: Path) -> None:
-    """The worker is the real one; what it would train is not there, so it is held up by a fifo."""
+def test_workers_end_when_their_engine_is_killed(tmp_path: Path) -> None:
+    """The worker is the real one, but it trains nothing: reading its config blocks, because that is a fifo."""
     os.mkfifo(tmp_path / "config.toml")  # opening it blocks until somebody writes
     program = (
         "from pathlib import Path\nfrom lamina.studies.engines.local import LocalEngine\n"

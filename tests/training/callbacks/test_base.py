@@ -1,4 +1,4 @@
-"""Callbacks hear of every event of a run, in order, and of its end however it ends."""
+"""Callbacks are called at every event of a run, in order, and at its end, whatever ends it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_run_that_is_resumed_starts_at_its_step(stores: Path, tmp_path: Path) 
     assert recorder.names[0] == ("start", 2)
 
 
-def test_what_a_callback_logs_is_in_the_metrics_and_told_to_the_others(stores: Path, tmp_path: Path) -> None:
+def test_values_that_a_callback_logs_are_in_the_metrics_and_passed_to_the_others(stores: Path, tmp_path: Path) -> None:
     class Logger(Callback):
         def on_validation(self, training: Training, values: Mapping[str, float]) -> None:
             training.log({"double_nll": 2 * values["nll"]})
@@ -98,7 +98,7 @@ def test_what_a_callback_logs_is_in_the_metrics_and_told_to_the_others(stores: P
     assert ("log", 2, {"double_nll"}) in recorder.events
 
 
-def test_the_end_is_told_to_all_though_one_raises_an_error(stores: Path, tmp_path: Path) -> None:
+def test_every_callback_is_ended_even_if_one_raises_an_error(stores: Path, tmp_path: Path) -> None:
     class Broken(Callback):
         def on_step(self, training: Training, values: Mapping[str, Any]) -> None:
             raise RuntimeError("broken")

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on."""
+"""The display of a run's progress."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def showing(terminal: bool) -> tuple[Display, io.StringIO]:
 
 
 def at_step(step: int, total: int) -> Any:
-    """As much of a training as a display looks at."""
+    """The attributes of a training that a display reads."""
     batches = SimpleNamespace(attention_padding=lambda: 0.25)
     return SimpleNamespace(step=step, config=SimpleNamespace(train=SimpleNamespace(steps=total)), batches=batches)
 
@@ -61,7 +61,7 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
     display.on_validation(training, {"loss": 2.2, "nll": 2.0, "bleu": 12.345})
     display.note("something")
     assert shown.getvalue().splitlines() == [
-        "padding: none outside attention, 25.0% of the scores inside",
+        "padding: 25.0% of the attention scores, nothing elsewhere",
         *(
             f"step {at}/2,000  loss 2.500  ppl 7.4  lr 1.25e-03  12,346 tok/s{left}"
             for at, left in ((1, ""), (11, "  30 min 8 s left"), (21, "  31 min 25 s left"))
@@ -86,6 +86,6 @@ def test_a_run_shows_its_steps_and_validations(stores: Path, tmp_path: Path) -> 
     with RunFolder(tmp_path / "run").claim() as folder:
         Training(config, Store.open(config.data.store or ""), folder, ALONE, display).run()
     lines = shown.getvalue().splitlines()
-    assert lines[0].startswith("padding: none outside attention")
+    assert re.fullmatch(r"padding: [\d.]+% of the attention scores, nothing elsewhere", lines[0])
     assert re.fullmatch(r"step 1/3  loss \d+\.\d{3}  ppl [\d.]+  lr \d\.\d\de-\d\d  [\d,]+ tok/s", lines[1])
     assert [line.split("  ")[0] for line in lines if "validation nll" in line] == ["step 2", "step 3"]

@@ -17,7 +17,7 @@ from support.small_runs import config_for, interrupted, lines
 
 
 def at_step(step: int, folder: Path, first: bool = True) -> Any:
-    """As much of a training as a tracker looks at."""
+    """The attributes of a training that a tracker reads."""
     return SimpleNamespace(step=step, folder=RunFolder(folder), world=SimpleNamespace(is_first=first))
 
 
@@ -77,9 +77,7 @@ def test_weights_and_biases_resumes_a_run_by_an_identity_of_its_own(
     assert given["id"] == identity
 
 
-def test_a_run_tells_its_trackers_what_it_tells_the_metrics(
-    stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trackers_get_the_values_of_the_metrics(stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[tuple[Any, ...]] = []
     purged: list[int] = []
     writer = SimpleNamespace(add_scalar=lambda *given: written.append(given), close=lambda: written.append(("closed",)))

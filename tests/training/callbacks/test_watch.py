@@ -1,4 +1,4 @@
-"""A watched run trains the same; its observations survive resuming and are shown again."""
+"""A watched run trains the same; its observations are kept when it is resumed, and shown again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.trained_runs import trained_run
 SMALL = Extent(seeds=1, batches=1, tokens=60, depths=False)
 
 
-def test_a_watched_run_trains_the_same_and_says_what_it_saw(stores: Path, tmp_path: Path) -> None:
+def test_a_watched_run_trains_the_same_and_stores_its_observations(stores: Path, tmp_path: Path) -> None:
     Run(config_for("translation", stores), tmp_path / "plain").train(quiet=True)
     watched = config_for("translation", stores, diagnose={"every": 2})
     Run(watched, tmp_path / "watched").train(quiet=True)
@@ -35,14 +35,14 @@ def test_a_watched_run_trains_the_same_and_says_what_it_saw(stores: Path, tmp_pa
 
 
 def watched_run(folder: Path, *parts: int) -> Path:
-    """A run that is watched at every second step, and goes on to each of these steps in turn."""
+    """A run that is watched at every second step and resumed up to each of these steps in turn."""
     run = trained_run("translation", folder, steps=1)
     for steps in parts:
         Run(read_config(run, [f"train.steps={steps}", "diagnose.every=2"]), run).train(quiet=True)
     return run
 
 
-def test_a_run_that_is_resumed_keeps_what_was_seen(tmp_path: Path) -> None:
+def test_a_run_that_is_resumed_keeps_its_observations(tmp_path: Path) -> None:
     once, parts = watched_run(tmp_path / "once", 8), watched_run(tmp_path / "parts", 5)
     observations = parts / "diagnosis" / "observations.json"
     assert [each.step for each in read_observations(observations, until=9)] == [2, 4]

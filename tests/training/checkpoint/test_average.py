@@ -1,4 +1,4 @@
-"""Averages of checkpoints: exact in what is a number, the last in what is not."""
+"""Averages of checkpoints: exact for floating-point values, those of the last checkpoint for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots: a restored run goes on as if it had never stopped; other models and optimisers are refused."""
+"""Snapshots: a restored run continues as if it had never stopped; other models and optimisers are refused."""
 
 from __future__ import annotations
 

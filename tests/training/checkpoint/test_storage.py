@@ -1,4 +1,4 @@
-"""Checkpoints on disk: whole or not there, the last ones and the best kept, links that follow."""
+"""Checkpoints on disk: complete or absent, the last ones and the best kept, and links up to date."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def test_loading_then_saving_gives_the_same_bytes(tmp_path: Path, optimiser: dic
     assert contents(save(tmp_path / "c", Snapshot.take(model, rule, counters))) == contents(path)
 
 
-def test_a_checkpoint_outlives_its_file(tmp_path: Path) -> None:
-    """What was restored does not hang on the file: training may remove it, and must not write into it."""
+def test_restored_weights_do_not_depend_on_the_file(tmp_path: Path) -> None:
+    """Restored tensors do not refer to the file: training may remove it, and must not write into it."""
     model, rule = built({"name": "adam"})
     train(model, rule, range(1, 3))
     path = save(tmp_path, Snapshot.take(model, rule, {"step": 2}))
@@ -112,7 +112,7 @@ def test_counters_must_be_json(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_everybody_may_read_whom_the_umask_lets(tmp_path: Path) -> None:
+def test_permissions_follow_the_umask(tmp_path: Path) -> None:
     path = save(tmp_path, snapshot())
     umask = os.umask(0)
     os.umask(umask)
@@ -193,7 +193,7 @@ def test_saving_the_same_step_again_replaces_it(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "step-00000005"]
 
 
-def test_a_run_resumed_earlier_forgets_what_came_later(tmp_path: Path) -> None:
+def test_a_run_resumed_earlier_deletes_later_checkpoints(tmp_path: Path) -> None:
     for step in (10, 20, 30):
         save(tmp_path, snapshot(step), keep=3)
     save(tmp_path, snapshot(15), keep=3)

@@ -1,4 +1,4 @@
-"""The readers of data formats. A file is a format: `tsv.py` reads `format = "tsv"`.
+"""The readers of data formats, one per file: `tsv.py` reads `format = "tsv"`.
 
 A reader yields examples one at a time, and every error names file and line. Installed packages add readers through the
 entry-point group `lamina.readers`.

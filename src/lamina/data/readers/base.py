@@ -1,4 +1,4 @@
-"""The base class of readers, the examples that they yield, and the notes they take of lines that yielded none.
+"""The base class of readers, the examples that they yield, and the counts of repaired and dropped examples.
 
 To add a reader, see CONTRIBUTING: it is one new file in this folder.
 """
@@ -56,7 +56,7 @@ class LabelSet:
 
     names: tuple[str, ...]
     collected: set[str] | None = None
-    """Where the label set is not known yet: the labels found so far, which all get the id 0."""
+    """The labels found so far, which all get the id 0, if the label set is not known yet; otherwise None."""
 
     def identify(self, value: object, where: str) -> int:
         """The id of a label."""
@@ -75,7 +75,7 @@ class LabelSet:
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked to read for one split; a reader uses the part that concerns its format."""
+    """The options of reading one split; a reader uses those that concern its format."""
 
     sources: tuple[str, ...]
     """Files, or names of sets for formats that read no files."""
@@ -113,7 +113,7 @@ class Reader:
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raise before any work what can be known early: missing files, unequal line counts, missing columns."""
+        """Raise errors that can be found before reading: missing files, unequal line counts, missing columns."""
         for file in self.files:
             next(read_lines(file))
 

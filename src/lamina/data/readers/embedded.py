@@ -1,4 +1,4 @@
-"""Text in the languages made for Lamina, generated rather than read.
+"""Text in Lamina's synthetic languages, which is generated rather than read.
 
 A set is written `kind:count`, or `kind/language:count`: `translation:20000`, `translation/tuvo-marn:500`,
 `short-translation:20000`, `headlines:5000`, `text:2000`, `paraphrases:4000`, `entailments:4000`.

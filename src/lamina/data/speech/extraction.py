@@ -1,4 +1,4 @@
-"""Features of many recordings: computed by several processes, in chunks that an interrupted preparation reuses.
+"""Features of many recordings, computed by several processes in chunks, which an interrupted preparation reuses.
 
 A chunk's file is named after its recordings and the options, so that it is found again only if nothing has changed.
 """
@@ -35,7 +35,7 @@ _VERSION = 1  # of the chunks
 
 
 class SpeechOptions(FilterbankOptions):
-    """How recordings are read, for the formats of speech."""
+    """Options of feature extraction, for the formats of speech."""
 
     max_frames: int = Field(3000, ge=1)
     """The largest number of frames (of 10 ms) of a recording; longer ones are dropped and counted."""
@@ -68,7 +68,7 @@ class FeatureExtractor:
 
     options: SpeechOptions
     folder: Path
-    """Where chunks are kept until the preparation is finished."""
+    """The folder of the chunks until the preparation is finished."""
     processes: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     _pool: ProcessPoolExecutor | None = None
 
@@ -116,7 +116,7 @@ class FeatureExtractor:
         if self.processes == 1 or len(work) == 1:
             done = [_extract(self.options, each) for each in work]
         else:
-            if self._pool is None:  # not forked: the tokenizer's threads would not survive that
+            if self._pool is None:  # spawned, because the tokenizer's threads do not survive a fork
                 self._pool = ProcessPoolExecutor(self.processes, get_context("spawn"))
             done = list(self._pool.map(_extract, [self.options] * len(work), work))
         return [each for part in done for each in part]

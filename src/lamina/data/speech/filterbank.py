@@ -26,7 +26,7 @@ _SCALE = 32768.0
 
 
 class FilterbankOptions(Options):
-    """How features are computed from samples."""
+    """Options of log-mel filterbanks."""
 
     bins: int = Field(80, ge=4, le=256)
     """Number of mel filters."""

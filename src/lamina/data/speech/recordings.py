@@ -29,13 +29,13 @@ class UnreadableAudio(UserError):
 
 
 class Recording(Protocol):
-    """Anything with samples."""
+    """The protocol of recordings: anything that can be read as samples."""
 
     def samples(self, rate: int, repaired: Counter[str] | None = None) -> Samples:
         """Mono samples between -1 and 1 at `rate` samples per second; conversions are counted in `repaired`."""
 
     def identity(self) -> list[str | int | float]:
-        """What tells this recording, in its present state, from any other."""
+        """Values that identify this recording and its present content."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Languages made for Lamina: text for every task, from a seed, without a file or a download.
+"""Synthetic languages: text for every task, generated from a seed, without files or downloads.
 
 Four languages share one lexicon and differ in sounds, endings and order; `marn` and `tuvo` are source and target by
 default. All generators are lazy and give as many examples as asked for, always the same for the same arguments. The

@@ -1,4 +1,4 @@
-"""The checks, one file each: a fault, the thresholds that decide, and the sentence that says what was found.
+"""The checks, one file each: a fault, its thresholds, and the sentence that describes the finding.
 
 A file is a check if it defines a subclass of `base.Check`. Installed packages add checks through the entry-point group
 `lamina.checks`.
@@ -21,7 +21,7 @@ CHECKS = Registry[Check](__name__, Check, kind="check", group="lamina.checks", a
 
 
 def all_checks() -> list[Check]:
-    """One of each, in the order of a report."""
+    """An instance of every check, in the order of a report."""
     return sorted((kind() for kind in CHECKS.members.values()), key=lambda each: (each.position, each.key))
 
 
@@ -58,13 +58,14 @@ def run_checks(
     samples: Sequence[Sequence[Measurement]] = (),
     scale: float = 1.0,
 ) -> tuple[Finding, ...]:
-    """The findings of all checks, the worst first; a check without its evidence gives one that says so.
+    """The findings of all checks, the worst first; a check without its evidence gives the finding `not measured`.
 
-    not_measured: why other measurements are missing.
-    schemes: the residual schemes of the model, which are not suggested again.
-    thresholds: those of all checks; None for the defaults.
-    learning_rate: the highest at which Adam will train the model; None where it is unknown.
-    samples: the same measurements of single seeds or batches: the spread of a value comes from them, times `scale`.
+    not_measured: the measures that were not taken, with the reasons.
+    schemes: the residual schemes of the model, which are not suggested as remedies.
+    thresholds: the thresholds of all checks; None for the defaults.
+    learning_rate: the highest learning rate at which Adam will train the model; None if it is unknown.
+    samples: the same measurements of single seeds or batches; the spread of a value is their standard deviation times
+        `scale`.
     """
     reasons = {each.key: each.reason for each in not_measured}
     evidence, *others = (CheckEvidence(each, schemes, learning_rate) for each in (measurements, *samples))
@@ -99,7 +100,7 @@ def _judge(check: Check, evidence: CheckEvidence, thresholds: Options, reasons: 
 
 
 def _by_place(findings: Sequence[Finding]) -> dict[tuple[str | None, str | None, int], Finding]:
-    """By stack, stream and number: the layer with the worst value may be another in every sample."""
+    """Findings by stack, stream and number, but not by layer: the worst layer may differ from sample to sample."""
     found: dict[tuple[str | None, str | None, int], Finding] = {}
     for each in findings:
         number = 0

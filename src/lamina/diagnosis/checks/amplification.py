@@ -27,7 +27,7 @@ class Amplification(Check):
         """Σβᵢᵢ² ÷ Σ1/i over the sub-layers of a stack, from which on it is a warning: the change of the output (Liu et
         al. 2020, Theorem 2) relative to branches of the same size, the most that pre-LN can have (Corollary 1)."""
         failure: PositiveFloat = 1.87
-        """The same number, from which on training without a long warm-up is expected to fail. Calibrated on small runs,
+        """Σβᵢᵢ² ÷ Σ1/i, from which on training without a long warm-up is expected to fail. Calibrated on small runs,
         see lamina.studies.calibration."""
 
     reads = ("layer-dependency", "gradient-along-stream", "output-change")
@@ -88,7 +88,7 @@ def _has_further_streams(evidence: CheckEvidence, location: Location) -> bool:
 
 
 def _order(evidence: CheckEvidence) -> str:
-    """How the change grows with depth, where models of several depths were measured."""
+    """How the change grows with depth, if models of several depths were measured."""
     measurement = evidence.get("output-change")
     linear = measurement.fact(LINEAR_R_SQUARED) if measurement else None
     if measurement is None or linear is None or isnan(linear):

@@ -1,4 +1,4 @@
-"""What a check is: it reads measurements, compares them with its thresholds, and yields findings.
+"""The base class of checks: a check reads measurements, compares them with its thresholds, and yields findings.
 
 A check is one file of this folder, discovered by its name (`vanishing.py` holds the check `vanishing`), or a class that
 an installed package adds through the entry-point group `lamina.checks`. It declares its own thresholds, which a config
@@ -26,30 +26,30 @@ class CheckEvidence:
         self._by_key: Mapping[str, Measurement] = {each.key: each for each in measurements}
         self.schemes = tuple(schemes)
         self.learning_rate = learning_rate
-        """The highest rate at which Adam will train the model; None where it is unknown."""
+        """The highest learning rate at which Adam will train the model; None if it is unknown."""
 
     def get(self, key: str) -> Measurement | None:
         return self._by_key.get(key)
 
     def schemes_that_avoid(self, fault: Fault) -> SchemeTrait:
-        """The remedy of another residual scheme: those that papers or our runs show free of a fault."""
+        """The remedy of another residual scheme: the schemes that avoid a fault, according to papers or our runs."""
         able = (each.name for each in residual.schemes() if fault in each.avoids and each.name not in self.schemes)
         return SchemeTrait(avoids=fault, schemes=tuple(able))
 
 
 class Check(ABC):
-    """The base of all checks."""
+    """The base class of all checks."""
 
     class Thresholds(Options):
-        """The numbers that decide; each says where it comes from."""
+        """The thresholds of the check; the description of each says where it comes from."""
 
     key: ClassVar[str]
     reads: ClassVar[tuple[str, ...]]
-    """Keys of the measures it reads. Where none of them was taken it is not run, but reported as not measured."""
+    """Keys of the measures that it reads. If none of them was taken, the check is reported as not measured."""
     predicts_failure: ClassVar[bool] = False
     """Whether a failure found before training means that training is expected to fail."""
     position: ClassVar[int] = 1000
-    """Where it stands in a report: lower numbers come first."""
+    """The position in a report: lower numbers come first."""
 
     def __init_subclass__(cls, **keywords: object) -> None:
         super().__init_subclass__(**keywords)
@@ -57,7 +57,7 @@ class Check(ABC):
 
     @abstractmethod
     def judge(self, evidence: CheckEvidence, thresholds: Any) -> Iterable[Finding]:
-        """One finding for every stack or place that could be judged, the fine ones too."""
+        """Yield one finding for every stack or location that could be checked, including those that are fine."""
 
     def finding(
         self,
@@ -81,5 +81,5 @@ class Check(ABC):
 
 
 def grade(value: float, warning: float, failure: float) -> Severity:
-    """How severe a value is that is the worse the larger."""
+    """The severity of a value for which larger is worse."""
     return "failure" if value >= failure else "warning" if value >= warning else "fine"

@@ -27,13 +27,14 @@ class Conditioning(Check):
         """κ of Adam's update for 1,024 weights, from which on it is a warning: its value after 20 steps of vanishing
         gradients in Xie et al. 2023, figure 3."""
         failure: PositiveFloat = 3000.0
-        """The same number, from which on it is a failure: about its value without any gradient (3,200, Theorem 3.2)."""
+        """κ for 1,024 weights, from which on it is a failure: about its value without any gradient (3,200, Theorem
+        3.2)."""
 
     reads = ("adam-conditioning",)
     position = 60
 
     def judge(self, evidence: CheckEvidence, thresholds: Thresholds) -> Iterator[Finding]:
-        """The worst layer of each stack. The predicted series, α·√n ÷ ε, gives the number n of a layer's weights."""
+        """Check the worst layer of each stack; n, the number of its weights, follows from the prediction α·√n ÷ ε."""
         measurement = evidence.get("adam-conditioning")
         learning_rate = measurement.fact(LEARNING_RATE) if measurement else None
         epsilon = measurement.fact(EPSILON) if measurement else None

@@ -1,9 +1,9 @@
 """Will training at the planned learning rate move the weights to where the gradient vanishes or overflows?
 
-Judged is how far all weights can move before the weakest layer's share of the last layer's gradient falls to a
+The check measures how far all weights can move before the weakest layer's share of the last layer's gradient falls to a
 threshold, or gradients overflow, in units of the highest planned learning rate: Adam moves a weight by about the
 learning rate at every step. This is not in the papers; docs/experiments.md says how often it was right. A stack
-whose gradient has vanished before any weight moved is not judged here, but by the check `vanishing`.
+whose gradient has vanished before any weight moved is left to the check `vanishing`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class Reach(NamedTuple):
 
     distance: float
     end: Literal["vanishes", "overflows", "unknown"]
-    """`unknown` where the gradient was kept as far as was measured."""
+    """What happens at this distance; `unknown` if the gradient was kept up to the largest distance measured."""
 
 
 class LearningRate(Check):
     class Thresholds(Options):
         warning: PositiveFloat = 40.0
-        """How many times the highest learning rate all weights can move before the gradient is lost: below this, runs
-        on a harder task failed."""
+        """The distance that all weights can move before the gradient is lost, in units of the highest learning rate,
+        below which it is a warning: runs on a harder task failed below it."""
         failure: PositiveFloat = 15.0
-        """The same number, below which training is expected to fail. Calibrated on small runs, see
+        """The same distance, below which training is expected to fail. Calibrated on small runs, see
         lamina.studies.calibration."""
         gradient_share: PositiveFloat = 0.1
         """The gradient is lost when the weakest layer's gradient norm relative to the last layer's falls to this. The
@@ -78,7 +78,7 @@ class LearningRate(Check):
         self, reach: Reach, location: Location, learning_rate: float, evidence: CheckEvidence, thresholds: Thresholds
     ) -> Finding:
         times = reach.distance / learning_rate
-        # Where the gradient was kept as far as was measured, only a distance that is too short says anything.
+        # If the gradient was kept up to the largest distance measured, only a lower bound of the reach is known.
         value = inf if reach.end == "unknown" and times >= thresholds.failure else times
         severity = "warning" if reach.end == "unknown" and value < inf else _grade(value, thresholds)
         threshold = thresholds.failure if severity == "failure" else thresholds.warning
@@ -94,7 +94,7 @@ class LearningRate(Check):
 
 
 def find_reach(curve: Series, at_start: float, threshold: float) -> Reach:
-    """Where the curve first falls to the threshold, overflows, or ends."""
+    """The distance at which the curve first falls to the threshold, overflows, or ends."""
     points = [(0.0, at_start), *zip(curve.x, curve.y, strict=True)]
     for (near, above), (far, below) in pairwise(points):
         if isinf(below):
@@ -135,7 +135,7 @@ def _meaning(reach: Reach, severity: Severity, thresholds: LearningRate.Threshol
 def _remedies(
     reach: Reach, threshold: float, evidence: CheckEvidence, thresholds: LearningRate.Thresholds
 ) -> tuple[Remedy, ...]:
-    """A learning rate at which the check would not say the same again, and schemes that keep the gradient."""
+    """A learning rate at which the check would pass, and schemes that keep the gradient."""
     if reach.end == "unknown":
         return (_lower(reach.distance / thresholds.failure),)
     return _lower(reach.distance / threshold), evidence.schemes_that_avoid("learning-rate")

@@ -1,7 +1,7 @@
 """Can a residual stream leave the range of half precision?
 
-Judged is the largest value that was measured, or, where only norms are known, the largest that a Gaussian stream of
-that norm would have. Streams grow in training, so that a few times the present value must still fit.
+The check uses the largest value that was measured or, if only norms are known, the largest value that a Gaussian stream
+of that norm would have. Streams grow in training, so a few times the present value must still be representable.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Overflow(Check):
         if severity == "fine":
             sentence += f", below the threshold of {short(threshold, 5)}: it stays far inside half precision"
         else:
-            what = "does not fit into" if severity == "failure" else "may outgrow"
+            what = "exceeds the range of" if severity == "failure" else "may grow beyond the range of"
             sentence += f", above the threshold of {short(threshold, 5)}: the residual stream {what} half precision"
         return self.finding(
             severity,

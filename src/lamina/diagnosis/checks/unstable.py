@@ -18,7 +18,7 @@ from lamina.formatting import count, short
 
 
 class Unstable(Check):
-    """When an update is outside its band is decided while training, by the options of `diagnose.band`."""
+    """Reports updates outside their bands, which are found during training by the options of `diagnose.band`."""
 
     reads = ("watched-updates",)
     position = 10

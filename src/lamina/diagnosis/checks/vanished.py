@@ -1,6 +1,6 @@
 """Did the gradient of the lower layers vanish while the model was watched in training?
 
-Only the stack from which the loss is computed is judged: in the stacks before it the lower layers may have next to no
+Only the stack from which the loss is computed is checked: in the stacks before it the lower layers may have almost no
 gradient in runs that train well.
 """
 

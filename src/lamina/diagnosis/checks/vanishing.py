@@ -77,7 +77,7 @@ class Vanishing(Check):
         )
 
     def _without_gradient(self, stack: str, evidence: CheckEvidence) -> Finding:
-        """Some schemes start with branches of zero; whether a foreign model does so on purpose is unknown."""
+        """The finding for a stack without gradient, which is expected only if branches are initialised to zero."""
         return self.finding(
             "fine" if evidence.schemes else "warning",
             f"no gradient reaches the layers of the {stack}; this is expected where branches are initialised to zero, "
@@ -100,7 +100,7 @@ def norms_by_stack(measurement: Measurement) -> dict[str, dict[int, float]]:
 
 
 def _cause(evidence: CheckEvidence, stack: str, shrinking: float) -> str:
-    """The kind of sub-layer after which least of the gradient is left, and whether its norms are the cause."""
+    """The kind of sub-layer that reduces the gradient most, and whether its norms are the cause."""
     left = _by_kind(evidence.get("gradient-along-stream"), BELOW_TO_ABOVE, stack)
     if not left:
         return "towards the first layer"

@@ -1,4 +1,4 @@
-"""The measures, one file each: a formula, the figure of the paper it belongs to, and how it is taken.
+"""The measures, one file each: a formula, the paper and figure it comes from, and its computation.
 
 A file is a measure if it defines a subclass of `base.Measure`; the others (`base`, `statistics`, `reading`,
 `layer_gradients`, `contributions`, `watched_series`) are shared code. Installed packages add measures through the
@@ -16,13 +16,13 @@ MEASURES = Registry[Measure](__name__, Measure, kind="measure", group="lamina.me
 RESULT_VERSION = 1
 """The result version of all measures and checks.
 
-Raise it when one gives other numbers for the same model. Runs that were diagnosed by another version, or by other
+Increase it when one gives other values for the same model. Runs that were diagnosed by another version, or by other
 measures and checks, are diagnosed again; they are not trained again.
 """
 
 
 def all_measures() -> list[Measure]:
-    """One of each, in the order of a report."""
+    """An instance of every measure, in the order of a report."""
     return sorted((kind() for kind in MEASURES.members.values()), key=lambda each: (each.position, each.key))
 
 

@@ -48,7 +48,7 @@ class AdamConditioning(Measure):
     position = 120
 
     def take(self, evidence: Evidence) -> Measurement:
-        """Of a watched model, at the last watched step."""
+        """Measure the state of the optimiser; of a watched model, the last watched step is used."""
         if evidence.optimiser is not None:
             return self.of(evidence.optimiser, find_layers(require(evidence.model)).matrices)
         last = require(evidence.history)[-1]
@@ -110,10 +110,10 @@ class AdamRule:
 
 @torch.no_grad()
 def sensitivity(optimiser: Optimizer, group: Mapping[str, Any], matrix: NamedMatrix) -> Tensor | None:
-    """∂u/∂g of one matrix for the step just made, while its gradient is still there.
+    """∂u/∂g of one matrix for the step just made, before its gradient is cleared.
 
-    Without a gradient it is that of a next step whose gradient is zero. None if the optimiser is not Adam, or has made
-    no step; with amsgrad the second moment is a maximum, which the theorem does not cover.
+    Without a gradient, ∂u/∂g is that of a next step whose gradient is zero. None if the optimiser is not Adam, has made
+    no step, or uses amsgrad, whose second moment is a maximum, which the theorem does not cover.
     """
     state = optimiser.state.get(matrix.parameter, {})
     if not isinstance(optimiser, Adam) or group["amsgrad"] or "exp_avg" not in state:  # AdamW is an Adam

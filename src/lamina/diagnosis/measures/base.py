@@ -1,4 +1,4 @@
-"""What a measure is: a quantity with its formula and source, taken from the evidence that a diagnosis has.
+"""The base class of measures: a quantity with its formula and source, taken from the evidence of a diagnosis.
 
 A measure is one file of this folder, discovered by its name (`gradient_by_layer.py` holds the measure whose key is
 `gradient-by-layer`), or a class that an installed package adds through the entry-point group `lamina.measures`.
@@ -51,22 +51,22 @@ class NotMeasurable(Exception):
 
 @dataclass(frozen=True)
 class ModelStructure:
-    """What kind of model it is, as its first record shows."""
+    """The structure of a model, as its first record shows it."""
 
     description: str
     """`6-6 encoder-decoder, width 512, b2t`."""
     schemes: tuple[str, ...] = ()
     placements: Mapping[str, Placement | None] = field(default_factory=dict)
-    """Where the norms of each stack stand; None where that is unknown."""
+    """The position of the norms of each stack; None if it is unknown."""
     sublayers_per_layer: int = 2
-    """Of the first stack."""
+    """The number of sub-layers per layer of the first stack."""
     output_stack: str | None = None
     """The stack from which the loss is computed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What a measure may use. A diagnosis fills in what it has; `require` refuses the rest with a reason."""
+    """Everything that a measure may use; None where a diagnosis does not have it."""
 
     structure: ModelStructure | None = None
     record: Record | None = None
@@ -82,7 +82,7 @@ class Evidence:
 
     @property
     def available(self) -> frozenset[Need]:
-        """What this evidence holds."""
+        """The kinds of evidence that are present."""
         needs: dict[Need, object] = {
             "record": self.record,
             "gradients": self.gradients,
@@ -95,13 +95,13 @@ class Evidence:
 
 
 def require(value: Value | None) -> Value:
-    """A part of the evidence that the caller made sure is there."""
+    """A part of the evidence that the caller has checked to be present."""
     assert value is not None, "a measure was taken without what it needs"
     return value
 
 
 class Measure(ABC):
-    """The base of all measures."""
+    """The base class of all measures."""
 
     key: ClassVar[str]
     title: ClassVar[str]
@@ -110,11 +110,11 @@ class Measure(ABC):
     look_for: ClassVar[str]
     axes: ClassVar[Axes]
     needs: ClassVar[tuple[Need, ...]]
-    """Alternatives: any one of these is enough."""
+    """The kinds of evidence that the measure can be taken from; any one of them is enough."""
     max_seeds: ClassVar[int | None] = None
-    """At how many seeds it is taken at most, where its own passes are expensive; None for all."""
+    """The largest number of seeds at which it is taken, if its own passes are expensive; None for all."""
     position: ClassVar[int] = 1000
-    """Where it stands in a report: lower numbers come first."""
+    """The position in a report: lower numbers come first."""
 
     def __init_subclass__(cls, **keywords: object) -> None:
         super().__init_subclass__(**keywords)
@@ -122,7 +122,7 @@ class Measure(ABC):
 
     @abstractmethod
     def take(self, evidence: Evidence) -> Measurement:
-        """Measure. Raises `NotMeasurable` where that is not possible."""
+        """Take the measurement; raises `NotMeasurable` if that is not possible."""
 
     def conclude(self, measurement: Measurement) -> Measurement:
         """Add what follows from the mean over batches and seeds, such as slopes."""
@@ -147,6 +147,6 @@ class Measure(ABC):
         facts: Sequence[Fact] = (),
         axes: Axes | None = None,
     ) -> Measurement:
-        """Numbers of this measure; `axes` replace the measure's own."""
+        """A measurement of this measure; `axes` replace the measure's own."""
         about = self.about if axes is None else self.about.model_copy(update={"axes": axes})
         return Measurement(about=about, series=tuple(series), grids=tuple(grids), facts=tuple(facts))

@@ -1,9 +1,9 @@
-"""What the input and each branch contribute to the stream, carried through the stack.
+"""The contributions of the input and of each branch to the residual stream, propagated through the stack.
 
-While the statistics of its norms are kept, what a site does with stream and branch is linear: a norm is
+With the statistics of its norms held fixed, a residual site is linear in stream and branch: a norm is
 (c − mean(c))·gain ÷ std, with the std that it had for the whole stream. So the contributions c_ij of the input (j = 0)
-and of the branches j ≤ i to x_i can be written by the sites themselves, all at once along a leading axis, whatever the
-scheme; and Σ_j c_ij = x_i, but for what the biases of norms add.
+and of the branches j ≤ i to x_i are computed by the sites themselves, all at once along a leading axis, for any scheme;
+Σ_j c_ij = x_i, except for the biases of norms.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lamina.diagnosis.measures.reading import as_state, branch_of, same
 from lamina.diagnosis.recording.records import RecordedTensor, StackRecord, SublayerRecord
 
 POSITIONS = 128
-"""So many positions, evenly spread, stand for all: contributions are as many as there are pairs of sub-layers."""
+"""The number of positions, evenly spaced, that are used: there is a contribution for every pair of sub-layers."""
 
 
 class Contributions(NamedTuple):
@@ -32,7 +32,7 @@ class Contributions(NamedTuple):
 
 @torch.no_grad()
 def contributions(stack: StackRecord) -> Iterator[Contributions]:
-    """After each sub-layer, to the first stream."""
+    """The contributions to the first stream, after each sub-layer."""
     rows = _rows(stack)
     whole = rows(stack.input)
     if stack.own is None:
@@ -53,7 +53,7 @@ def contributions(stack: StackRecord) -> Iterator[Contributions]:
 
 @contextmanager
 def linear_norms(module: nn.Module, run: Callable[[], Any]) -> Iterator[None]:
-    """Inside, the norms of a module are linear: they keep the statistics that they have in `run` and add no bias."""
+    """A context in which the norms of a module are linear: they use the statistics from `run` and add no bias."""
     norms = [each for each in module.modules() if isinstance(each, nn.LayerNorm | nn.RMSNorm)]
     scales: dict[nn.Module, Tensor] = {}
 
@@ -89,19 +89,19 @@ def _eps(norm: nn.Module, x: Tensor) -> float:
 
 
 def _with_zeros(state: Any) -> Any:
-    """Room for the newest branch, which no stream holds yet."""
+    """The state with a zero contribution appended, for the newest branch."""
     if isinstance(state, tuple):
         return tuple(map(_with_zeros, state))
     return torch.cat([state, torch.zeros_like(state[:1])])
 
 
 def _last_of(branch: Tensor, number: int) -> Tensor:
-    """The branch as the last of so many contributions; the others get nothing."""
+    """The branch as the last of `number` contributions, of which the others are zero."""
     return torch.cat([branch.new_zeros(number - 1, *branch.shape), branch.unsqueeze(0)])
 
 
 def _rows(stack: StackRecord) -> Callable[[RecordedTensor], Tensor]:
-    """Chooses the same real positions of whatever was seen, (positions, …, dim)."""
+    """A function that selects the same real positions of any recorded tensor, (positions, …, dim)."""
     leading = stack.input.value.dim() - 1
     real = None if stack.real is None else stack.real.flatten()
     total = stack.input.value.shape[:-1].numel() if real is None else int(real.sum())
@@ -123,7 +123,7 @@ def _sites(stack: StackRecord) -> Iterator[Any]:
 
 
 class ForeignSite(nn.Module):
-    """What a foreign layer does with stream and branch, as far as it is a sum, or a norm of one."""
+    """The residual connection of a foreign layer: a sum of stream and branch, or the norm of that sum."""
 
     def __init__(self, norm: nn.Module) -> None:
         super().__init__()

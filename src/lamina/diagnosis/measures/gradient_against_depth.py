@@ -26,7 +26,7 @@ from lamina.residual.base import Placement
 DEPTHS = (6, 8, 10, 12, 14)
 SEEDS, BATCHES = (1, 2), 2  # few, because the power of the depth hardly varies
 POWERS = {"post": 0.0, "pre": -0.5}
-"""Of the depth, in Theorem 1."""
+"""The exponent of the depth in Theorem 1."""
 LOCATION = Location(matrix="outer")
 
 

@@ -63,7 +63,7 @@ class GradientAlongStream(Measure):
 
 
 def _norms(stack: StackRecord) -> dict[Location, list[float]]:
-    """By stream. NaN where no gradient reaches a further stream; one that receives none at all is left out."""
+    """The norms by stream; NaN where no gradient reaches a further stream, which is left out if it never gets any."""
     lines = {location: [each.gradient_norm for each in line[1:]] for location, line in streams(stack).items()}
     if None in lines[Location(stack=stack.name)]:
         raise NotMeasurable(f"no gradient reached the stream of the {stack.name}")

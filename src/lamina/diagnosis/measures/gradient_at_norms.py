@@ -40,7 +40,7 @@ class GradientAtNorms(Measure):
 
 
 def _series(stack: StackRecord) -> Iterator[Series]:
-    """NaN where no gradient arrives, as at an input that no trained weight has touched."""
+    """The series of a stack; NaN where there is no gradient, as at an input that depends on no trained weight."""
     norms = norms_of(stack)
     places = tuple(range(1, len(norms) + 1))
     for quantity, ends in (("input", [norm.input for norm in norms]), ("output", [norm.output for norm in norms])):

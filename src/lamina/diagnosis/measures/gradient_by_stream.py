@@ -76,7 +76,7 @@ def _trained_weights(stack: Stack) -> list[list[Tensor]]:
 
 @contextmanager
 def _only_through(stack: Stack, stream: int) -> Iterator[None]:
-    """Inside, the end of the stack passes gradients to one stream only; of the last stream, to all of its parts."""
+    """A context in which the end of the stack passes gradients to one stream only; to all parts of the last stream."""
     residual, last = stack.residual, len(stack.residual.streams) - 1
 
     def close(state: Any) -> Tensor:
@@ -101,7 +101,7 @@ def _flat(nested: Sequence[Sequence[Tensor]]) -> list[Tensor]:
 
 
 def _series(location: Location, quantity: str, gradients: Sequence[Sequence[Tensor]]) -> Series:
-    """Sub-layers whose matrices are frozen are left out."""
+    """The series of gradient norms by sub-layer, without sub-layers whose matrices are frozen."""
     norms = {
         number: hypot(*(norm_of(each).item() for each in matrices))
         for number, matrices in enumerate(gradients, start=1)

@@ -3,10 +3,10 @@
     min_l ‖∂L/∂W_l‖ ÷ ‖∂L/∂W_L‖  at  W + m·s,  s = ±1 at random, L the last layer of the stack
 
 Adam moves every weight by about its learning rate at each step, whatever the gradient, so m grows with the learning
-rate. A model may have a good gradient at initialisation and lose it a little further on: where norms stand in the
-stream, larger weights make branches outweigh the stream they are added to, and every norm then passes less of the
-gradient on. Where the stream grows along with its branches, nothing is lost. Fact of each stack: `unmoved`, the
-ratio before any move.
+rate. The gradient may be large at initialisation and vanish after a few updates: if norms are applied to the stream,
+larger weights make the branches larger than the stream they are added to, and every norm then reduces the gradient. If
+the stream grows together with its branches, the gradient is kept. Fact of each stack: `unmoved`, the ratio before any
+move.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class GradientWhenMoved(Measure):
     source = "not in the papers; calibrated with runs, see the experiments in the docs"
     look_for = (
         "A line that falls shows a model whose lowest layers lose their gradient once training has moved the weights "
-        "that far. Adam moves them the further, the higher its learning rate. Taken on one batch, at two seeds where "
-        "models are built anew."
+        "that far. Adam moves them further at a higher learning rate. Taken on one batch, and at two seeds if models "
+        "are built for each seed."
     )
     axes = Axes(
         x="distance that every weight has moved, m", y="share of the last layer's gradient", log_x=True, log_y=True
@@ -47,7 +47,7 @@ class GradientWhenMoved(Measure):
     position = 100
 
     def take(self, evidence: Evidence) -> Measurement:
-        """The signs are drawn from the random state of the process. The weights are restored."""
+        """Measure with signs drawn from the random state of the process; the weights are restored."""
         model, run = require(evidence.model), evidence.passes[0]
         matrices = find_layers(model).matrices
         weights = list(dict.fromkeys(each.parameter for each in matrices if each.parameter.requires_grad))
@@ -79,14 +79,14 @@ def _gradients(model: nn.Module, run: Pass, move: float) -> dict[MatrixName, Ten
 
 
 def _share(layers: Mapping[int, float]) -> float:
-    """Of the weakest layer; NaN where there are no two layers to compare, infinite where a gradient is not finite."""
+    """The weakest layer's share; NaN with fewer than two layers to compare, infinite if a gradient is not finite."""
     if len(layers) < 2:
         return nan
     return weakest_layer(layers).share if all(map(isfinite, layers.values())) else inf
 
 
 def _random_signs(weight: Tensor) -> Tensor:
-    """Drawn on the host, so that they are the same on every device."""
+    """Random signs, drawn on the CPU, so that they are the same on every device."""
     return torch.randint(0, 2, weight.shape, dtype=torch.int8).mul_(2).sub_(1).to(weight.device)
 
 

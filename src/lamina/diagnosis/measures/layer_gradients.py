@@ -33,7 +33,7 @@ class ExpectedGradient:
         self._counts = [0] * parts
 
     def add(self, gradients: Mapping[MatrixName, Tensor]) -> None:
-        """Add the gradients of the next batch; the parts take turns."""
+        """Add the gradients of the next batch to the next part, in turn."""
         part = sum(self._counts) % len(self._counts)
         sums = self._sums[part]
         for name, gradient in gradients.items():
@@ -81,7 +81,7 @@ def _norms_over_kinds(kinds: Sequence[Mapping[int, float]]) -> dict[int, float]:
 
 
 class WeakestLayer(NamedTuple):
-    """Of the layers below the last, the one with the smallest gradient."""
+    """The layer with the smallest gradient among those below the last."""
 
     layer: int
     last: int

@@ -71,11 +71,12 @@ class OutputChange(Measure):
         move: WeightChange | None = None,
         quantity: str = "noise",
     ) -> Measurement:
-        """
+        """Measure the change at every depth, as the mean over seeds.
+
         output: the output of a model's first stack for the batch, at real positions, (…, dim).
         weights: the weight matrices of that stack.
-        move: how they are moved; by default by ±1e-4 of random sign.
-        quantity: the name of that move.
+        move: changes the weights; by default by ±1e-4 of random sign.
+        quantity: the name of that change.
         """
         places = tuple(depth * sublayers_per_layer for depth in depths)
         samples = []
@@ -89,7 +90,7 @@ class OutputChange(Measure):
 
 
 def _concluded(measurement: Measurement, placement: Placement | None) -> Measurement:
-    """With the fits y ~ n and y ~ ln n, and the line of the one that belongs to the placement of the norms."""
+    """The measurement with the fits y ~ n and y ~ ln n, and the line predicted for the placement of the norms."""
     facts, predicted = [], []
     for line in measurement.measured:
         linear, logarithmic = fit(line.x, line.y), fit(np.log(line.x), line.y)
@@ -122,7 +123,7 @@ def random_signs(seed: int, size: float = NOISE) -> WeightChange:
     """Moves every weight up or down by the same amount."""
 
     def move(model: nn.Module, weights: Sequence[nn.Parameter]) -> None:
-        generator = torch.Generator().manual_seed(seed)  # on the host: the same signs on every device
+        generator = torch.Generator().manual_seed(seed)  # on the CPU: the same signs on every device
         for weight in weights:
             signs = torch.randint(0, 2, weight.shape, generator=generator).mul_(2).sub_(1)
             weight.add_(signs.to(weight), alpha=size)

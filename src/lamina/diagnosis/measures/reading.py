@@ -1,4 +1,4 @@
-"""What measures read from a record: streams, layer outputs, variances, and where the norms stand."""
+"""Values that measures read from a record: streams, layer outputs, variances, and the placement of the norms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lamina.diagnosis.results import Location
 from lamina.residual.base import Placement
 
 SAMPLE = 64
-"""How many positions are compared to decide whether two tensors are the same."""
+"""The number of positions that are compared to decide whether two tensors are the same."""
 
 
 def stacks_of(record: Record) -> list[StackRecord]:
@@ -37,8 +37,8 @@ def stream(stack: StackRecord) -> list[RecordedTensor]:
 
 
 def streams(stack: StackRecord) -> dict[Location, list[RecordedTensor]]:
-    """Every stream like `stream`, by location. Of a stream that grows by a part per layer the newest part is meant; one
-    that only holds earlier values of the first stream, as the input of a layer, is left out."""
+    """Every stream, as in `stream`, by location. Of a stream that grows by a part per layer, the newest part is used. A
+    stream that only holds earlier values of the first stream, such as the input of a layer, is left out."""
     lines = {Location(stack=stack.name): stream(stack)}
     known = {id(recorded) for recorded in lines[Location(stack=stack.name)]}
     states = [stack.sublayers[0].before, *(sublayer.after for sublayer in stack.sublayers)]
@@ -73,12 +73,12 @@ def branch_of(stack: StackRecord, sublayer: SublayerRecord) -> RecordedTensor:
 
 
 def variance(stack: StackRecord, seen: RecordedTensor) -> float:
-    """Over all real positions and all channels."""
+    """The variance over all real positions and all channels."""
     return positions(stack, seen).var(correction=0).item()
 
 
 def placement_of(stack: StackRecord) -> Placement | None:
-    """Where the norms stand: as the scheme declares, or as the outputs of the norms show; None if that is unknown."""
+    """The placement of the norms, declared by the scheme or inferred from the norms' outputs; None if unknown."""
     if stack.own is not None:
         return stack.own.residual.placement
     if any(sublayer.branch is None for sublayer in stack.sublayers):

@@ -82,7 +82,7 @@ def _of_stack(stack: StackRecord, quantity: str, x: Sequence[int], y: Sequence[f
 
 
 def _predicted(stack: StackRecord) -> Iterator[Series]:
-    """What Lemma 2 says of a stack of attention and feed-forward sub-layers."""
+    """The predictions of Lemma 2 for a stack of attention and feed-forward sub-layers."""
     kinds = [sublayer.place.kind for sublayer in stack.sublayers]
     is_attention = np.array([kind in ATTENTION for kind in kinds])
     is_feed_forward = np.array([kind == "feed-forward" for kind in kinds])

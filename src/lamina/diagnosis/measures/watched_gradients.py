@@ -18,7 +18,7 @@ class WatchedGradients(Measure):
     source = "after Liu et al. 2020, figures 5 and 11"
     look_for = (
         "Queries and keys, inside the softmax, have smaller gradients than the others in every scheme; Adam "
-        "compensates for that. A kind or a layer whose gradient falls to nothing is no longer trained."
+        "compensates for that. A kind or a layer whose gradient falls to zero is no longer trained."
     )
     axes = Axes(x="step", y="gradient norm", log_y=True)
     needs = ("history",)

@@ -1,4 +1,4 @@
-"""What the measures of a watched run share: series over steps by kind of matrix, and maps of layers over steps."""
+"""Shared code of the measures of a watched run: series over steps by kind of matrix, and maps of layers over steps."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def _summary(of: Callable[[list[float]], float], locations: Sequence[Location], 
 
 
 def weakest_by_stack(observation: Observation) -> dict[str, WeakestLayer]:
-    """At one step, for the stacks that have two or more trained layers.
+    """The weakest layer of each stack with two or more trained layers, at one step.
 
-    A layer without any gradient was left out of this step; where some gradients are not finite, nothing is compared.
+    A layer without any gradient was not part of this step; if some gradients are not finite, nothing is compared.
     """
     stacks = norms_over_kinds(_norms_by_layer(observation))
     trained = {stack: {layer: norm for layer, norm in each.items() if norm} for stack, each in stacks.items()}
@@ -63,7 +63,7 @@ def weakest_by_stack(observation: Observation) -> dict[str, WeakestLayer]:
 
 
 def _norms_by_layer(observation: Observation) -> NormsByLayer:
-    """Matrices of cross-attention count as a kind of their own."""
+    """The gradient norms by layer; matrices of cross-attention count as a separate kind."""
     table: dict[tuple[str, Hashable], dict[int, float]] = {}
     for each in observation.matrices:
         stack, layer = each.location.stack, each.location.layer

@@ -3,7 +3,7 @@
     min_l ‖∂L/∂W_l‖ ÷ ‖∂L/∂W_L‖, L the last layer of the stack
 
 After Liu et al. 2020, figure 3. Fact: `stack of the loss`, 1 at the stack from which the loss is computed: the others
-may have next to no gradient in their lower layers in runs that train well.
+may have almost no gradient in their lower layers in runs that train well.
 """
 
 from __future__ import annotations

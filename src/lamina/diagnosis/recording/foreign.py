@@ -4,10 +4,10 @@
         loss(model(…)).backward()
     found.stacks, found.notes
 
-Inside a layer the residual stream is traced from the layer's input: a tensor that is added to another of its own size,
-and whose sum leads on to the layer's output, is the stream, and the other tensor a branch. Norms on that path belong to
-the stream, others to branches. So no architecture needs to be known by name; a layer in which no such path is found is
-recorded as a whole.
+Inside a layer the residual stream is traced from the layer's input: a tensor that is added to another of the same size,
+and whose sum is on a path to the layer's output, is the stream, and the other tensor is a branch. Norms on that path
+belong to the stream, others to branches. So no architecture needs to be known by name; a layer in which no such path is
+found is recorded as a whole.
 """
 
 from __future__ import annotations

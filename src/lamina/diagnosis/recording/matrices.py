@@ -12,8 +12,8 @@ from lamina.diagnosis.recording.records import MatrixName
 from lamina.diagnosis.recording.structure import is_cross_attention
 from lamina.model.stack import Stack
 
-# The first pattern that fits the path decides. Attention's output comes before `outer`: names such as c_proj and
-# output.dense serve both, and only what stands before them tells which.
+# The first pattern that matches the path is used. Attention's output comes before `outer`, because names such as c_proj
+# and output.dense are used for both, and only the preceding part of the path distinguishes them.
 KINDS: tuple[tuple[str, str], ...] = (
     ("query-key-value", r"(c_attn|in_proj|qkv|query_key_value|qkv_proj|wqkv)$"),
     ("query", r"(q_proj|query|to_q|q_lin|wq|q)$"),
@@ -93,7 +93,7 @@ def _split(matrix: NamedMatrix) -> Iterator[NamedMatrix]:
 
 
 def _cross_attentions(model: nn.Module, own: Iterable[Stack]) -> Iterator[nn.Module]:
-    """Those of Lamina's stacks by their place, others by their names."""
+    """The modules of cross-attention: in Lamina's stacks found by their place, in others by their names."""
     for stack in own:
         for layer in stack.layers:
             for sublayer, place in zip(layer.sublayers, layer.places, strict=True):

@@ -39,7 +39,7 @@ def gradients_of(model: nn.Module, run: Pass) -> dict[MatrixName, Tensor]:
 
 
 def recording(model: nn.Module) -> AbstractContextManager[own.StackRecords]:
-    """Record Lamina's own stacks exactly; of any other model, what its structure shows."""
+    """Record Lamina's own stacks exactly, and any other model as far as its structure can be recognised."""
     return own.recording(model) if own.own_stacks(model) else foreign.recording(model)
 
 
@@ -62,7 +62,7 @@ def check_model(model: nn.Module) -> None:
         if bad:
             raise UserError(
                 f"{kind}: {bad:,} of {parameter.numel():,} numbers of {path} are NaN or infinite, so nothing can be "
-                "measured; use weights from before it broke, such as an earlier checkpoint"
+                "measured; use earlier weights that are finite, such as an earlier checkpoint"
             )
     if not any(parameter.requires_grad for parameter in parameters.values()):
         mode = "training" if model.training else "evaluation"

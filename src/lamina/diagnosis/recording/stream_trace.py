@@ -58,7 +58,7 @@ class StreamTrace:
     # While the model runs.
 
     def enter(self, member: int, x: Tensor) -> None:
-        """A member begins. Modules inside a member that is a list come here too; the first input counts."""
+        """Begin a member; if it is a list, called for each module inside, of which the first input is used."""
         if member not in self.inputs:
             self._size = self._size or x.numel()
             self._member = member
@@ -72,7 +72,7 @@ class StreamTrace:
             self._member = None
 
     def add_function(self, tensors: Sequence[Tensor], output: Tensor, *, is_sum: bool) -> None:
-        """A sum of stream and branch, or a function of the stream alone."""
+        """Add a sum of stream and branch, or a function of the stream alone."""
         if self._member is None or output.numel() != self._size:
             return
         full = [each for each in tensors if each.numel() == self._size]

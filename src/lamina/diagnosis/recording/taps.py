@@ -18,7 +18,7 @@ StorageKey = tuple[int, int, int]
 
 
 class Taps:
-    """Records the tensors of one pass, each once, however often it is met."""
+    """Records the tensors of one pass, each only once."""
 
     def __init__(self) -> None:
         self._recorded: dict[int, tuple[Tensor, int, RecordedTensor]] = {}
@@ -39,7 +39,7 @@ class Taps:
         return tuple(self.record(stream) for stream in ((state,) if isinstance(state, Tensor) else state))
 
     def close(self) -> list[str]:
-        """Fill in the gradient norms with one transfer from the device, and release the graph; notes for the reader."""
+        """Fill in the gradient norms with one transfer from the device, and release the graph; returns notes."""
         overwritten = sum(tensor._version != version for tensor, version, _ in self._recorded.values())
         self._recorded.clear()
         if self._norms:

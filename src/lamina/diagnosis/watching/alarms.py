@@ -75,13 +75,13 @@ Alarm = UpdateAlarm | VanishedGradientAlarm
 
 class BandOptions(Options):
     window: int = Field(20, ge=4)
-    """How many of the last updates define the band."""
+    """Number of latest updates that define the band."""
     min_observed: Annotated[int, Formerly("least")] = Field(5, ge=3)
-    """How many updates must have been observed before one can be outside."""
+    """Number of updates that must have been observed before one can be outside."""
     width: float = Field(4.0, gt=0)
     """The distance of the band's edge from the median, in robust standard deviations."""
     factor: float = Field(1.5, gt=1)
-    """How many times the median an update must be at least to be outside."""
+    """The smallest ratio to the median at which an update can be outside."""
     alarm_share: Annotated[float, Formerly("share")] = Field(0.2, gt=0, le=1)
     """The share of all matrices that must be outside at once for an alarm. In 21 small runs that trained well up to a
     seventh were; in two that were driven into divergence it was a third."""
@@ -95,7 +95,7 @@ class UpdateBand:
         self._logarithms: deque[float] = deque(maxlen=options.window)
 
     def add(self, size: float) -> float | None:
-        """Add an update; how many times the median it is, if it lies outside the band of those before it."""
+        """Add an update; returns its ratio to the median if it lies outside the band of those before it."""
         if not math.isfinite(size):
             return size
         if size <= 0:  # nothing was updated, as in a skipped step
@@ -118,7 +118,7 @@ class UpdateBands:
         self._bands: dict[Location, UpdateBand] = defaultdict(lambda: UpdateBand(options))
 
     def add(self, matrices: Sequence[MatrixObservation]) -> tuple[OutsideBand, ...]:
-        """Add the updates of one step, each divided by its learning rate; those that lie outside their bands."""
+        """Add the updates of one step, each divided by its learning rate; returns those outside their bands."""
         found = {
             each.location: self._bands[each.location].add(each.relative_update / each.learning_rate)
             for each in matrices
@@ -129,7 +129,7 @@ class UpdateBands:
         )
 
     def is_unstable(self, outside: Sequence[OutsideBand], total: int) -> bool:
-        """Single updates leave their band in any training; many at once, or one that is not finite, are an alarm."""
+        """Whether many updates are outside their bands at once, or one is not finite; single ones are usual."""
         not_finite = not all(math.isfinite(each.times_usual) for each in outside)
         return not_finite or (bool(outside) and len(outside) >= self.options.alarm_share * total)
 

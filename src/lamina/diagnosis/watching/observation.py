@@ -1,4 +1,4 @@
-"""What a watch measures at one step of the optimiser, and the file that keeps it for a run that is resumed."""
+"""The observation of a watch at one step of the optimiser, and the file of observations that a resumed run reads."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Observation(TypedResult):
     """All matrices that had a gradient, in the order of the model."""
     streams: tuple[StreamObservation, ...] = ()
     conditioning: Measurement | None = None
-    """What the measure `adam-conditioning` gives for this step."""
+    """The measurement of `adam-conditioning` for this step."""
     no_conditioning: str = ""
     """Why `conditioning` is None."""
     output_stack: str | None = None

@@ -33,7 +33,7 @@ class StepProbe:
 
     @torch.no_grad()
     def finish(self) -> tuple[MatrixObservation, ...]:
-        """Gradients are read after the step, when a loss scale has been divided out."""
+        """Measure after the step, when gradients have been divided by the loss scale."""
         trained: list[NamedMatrix] = []
         gradients, weights, updates = [], [], []
         for each in self.matrices:

@@ -50,7 +50,7 @@ def warn(alarm: Alarm) -> None:
 
 
 class Watch:
-    """A context manager; `history` holds the observations."""
+    """A context manager that observes the steps of an optimiser; `history` has the observations."""
 
     def __init__(
         self,
@@ -63,10 +63,11 @@ class Watch:
         options: DiagnoseOptions | None = None,
         on_warning: Callable[[Alarm], None] = warn,
     ) -> None:
-        """
+        """Prepare a watch of the model.
+
         every: steps of the optimiser between two observations; 0 for none.
-        step: how many steps were taken before, where training is resumed.
-        history: the observations of these steps, where training is resumed.
+        step: the number of steps taken before, if training is resumed.
+        history: the observations of these steps, if training is resumed.
         on_warning: called when updates leave their bands or a gradient vanishes; Python's `warnings` by default.
         """
         if every < 0:
@@ -111,7 +112,7 @@ class Watch:
         return self.history[-1].values() if fresh else {}
 
     def diagnosis(self, name: str = "") -> Diagnosis:
-        """The history as series over steps, with findings."""
+        """The diagnosis of the history: series over steps, with findings."""
         kind = type(self.model).__name__
         return diagnose_history(
             self.history,

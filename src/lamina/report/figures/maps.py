@@ -1,4 +1,4 @@
-"""Matrices as maps: one picture each, all with the same colours, and one colour bar for all."""
+"""Matrices as maps: one picture each, all with the same colour scale, and one colour bar for all."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from lamina.report.figures.style import NEUTRAL, LineStyle, part_styles
 from lamina.report.labels import FIELDS, FIRST_STREAM, OTHER_MODULES, field_value, name_of, prediction_name
 
 MOST_PARTS = 8
-"""Of several models, so many parts have a panel each; more are drawn model by model."""
+"""The largest number of parts that have a panel each when several models are shown; more are drawn model by model."""
 MOST_LINES = 8
-"""Of one stack; where there are more, each quantity has a panel of its own."""
+"""The largest number of lines in the panel of a stack; with more, each quantity has its own panel."""
 
 LineIdentity = tuple[Location, str, Stage | None]
-"""What a measured line is about: location, quantity, stage."""
+"""What identifies a measured line: location, quantity and stage."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _predicted_line(prediction: Series, measurement: Measurement) -> Series | No
 
 @dataclass(frozen=True)
 class _Layout:
-    """By which fields the lines of a figure are divided into panels, and by which they are named."""
+    """The fields by which the lines of a figure are divided into panels, and those by which they are named."""
 
     panels: tuple[str, ...]
     lines: tuple[str, ...]

@@ -31,7 +31,7 @@ NEUTRAL = LineStyle(BLACK)
 
 
 def scheme_style(scheme: str) -> LineStyle:
-    """A solid line in the scheme's own colour; a scheme without one has a dashed line, by its place among the names."""
+    """A solid line in the scheme's own colour; a scheme without one gets a style by its index among such schemes."""
     own = residual.find(scheme).colour
     if own is not None:
         return LineStyle(own)

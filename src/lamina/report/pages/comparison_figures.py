@@ -25,7 +25,7 @@ COMPARED = {
     "layer-dependency": Location(),
     "cosine-of-layers": Location(),
 }
-"""The measures that a comparison shows, and of which part of the model; the page of a diagnosis has the rest."""
+"""The measures that a comparison shows, each with a part of the model; the page of a diagnosis shows all."""
 Item = TypeVar("Item", Series, Grid, Fact)
 LossCurve = Sequence[tuple[float, float]]
 """Steps and losses."""
@@ -164,7 +164,7 @@ def _join_stages(diagnosed: Mapping[Stage, Diagnosis]) -> list[Measurement]:
 
 
 def _at_stage(measurement: Measurement, place: Location, stage: Stage) -> Measurement:
-    """What a measurement has of one part of the model, or all where it has nothing of it, marked with the stage."""
+    """The values of a measurement for one part of the model, or all if it has none for it, marked with the stage."""
     fields = place.model_dump(exclude_none=True)
     is_there = bool(measurement.select(**fields))
 

@@ -64,7 +64,7 @@ def _table(measurements: Sequence[Measurement]) -> Table:
 
 
 def _main_lines(measurement: Measurement) -> list[Series]:
-    """Of each stack the first line about the stack as a whole; where there is none, its last, nearest to the output."""
+    """For each stack, its first line about the whole stack; without one, its last line, nearest to the output."""
     by_stack: dict[str | None, list[Series]] = {}
     for series in measurement.measured:
         if series.y:

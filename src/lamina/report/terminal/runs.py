@@ -71,7 +71,7 @@ def show_listing(runs: Sequence[ListedRun], folder: Path) -> None:
         table.add_row(escape(name), each.task or "–", each.state, steps, best, escape(metric), each.updated or "–")
     console = open_console(markup=True)
     if not console.is_terminal:
-        console.width = 200  # a line for each run, whatever reads it
+        console.width = 200  # one line per run, so that other programs can read it
     console.print(table)
     for each in runs:
         if each.problem:

@@ -19,5 +19,5 @@ class Engine(Protocol):
         ...
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Have the runs that are being trained saved, and end them."""
+        """Save the runs that are being trained, and end them."""
         ...

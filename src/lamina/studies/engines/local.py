@@ -1,7 +1,7 @@
-"""Runs side by side on this machine, each in a process of its own.
+"""The local engine: runs are trained in parallel on this machine, each in its own process.
 
-A process that is killed takes no other with it. When the process of the engine ends, however it ends, so do its
-workers: each waits for the other end of a pipe to close, and then saves and leaves.
+A worker that is killed does not affect the others. When the engine's process ends for any reason, its workers end too:
+each waits for the other end of a pipe to close, then saves and exits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PROCESS_MEMORY = 400 * 2**20  # bytes of a process before it has a model
 
 
 class LocalEngine:
-    """Trains up to `workers` runs at a time, each with so many threads; an `Engine`."""
+    """An `Engine` that trains up to `workers` runs at a time, each with `threads` threads."""
 
     def __init__(self, workers: int, threads: int = 1) -> None:
         self.workers, self.threads = workers, threads
@@ -36,9 +36,9 @@ class LocalEngine:
 
     @classmethod
     def for_runs(cls, count: int, largest: Run) -> Self:
-        """A core for each run, as far as memory allows: two threads on one run are slower than two runs of one thread.
+        """One core per run, as far as memory allows: two runs of one thread are faster than one run of two threads.
 
-        Memory that cannot be planned, as that of an adaptive softmax, sets no limit.
+        If the memory cannot be planned, as with an adaptive softmax, it does not limit the number of workers.
         """
         cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
         workers = min(count, cores)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def built_in_callbacks(config: RunConfig) -> list[Callback]:
-    """Those that a config asks for."""
+    """The callbacks that a config asks for."""
     callbacks: list[Callback] = [TRACKERS[name]() for name in config.train.track]
     if config.train.samples:
         callbacks.append(WriteSamples(config.train.samples))

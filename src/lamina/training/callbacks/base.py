@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Its methods are called at the events of a run; they do nothing unless overridden.
+    """Base class of callbacks: its methods are called at the events of a run and do nothing unless overridden.
 
     All processes of a run call the callbacks at the same points. A callback that writes files does so only where
     `training.world.is_first`. `training` has the config, task, model, optimiser, step and epoch; a callback that
@@ -25,19 +25,22 @@ class Callback:
     """
 
     def on_start(self, training: Training) -> None:
-        """Before the first update, once everything is built and a checkpoint, if there is one, is restored."""
+        """Called before the first update, after everything is built and a checkpoint, if there is one, is restored."""
 
     def on_step(self, training: Training, values: Mapping[str, Any]) -> None:
-        """After every update: `loss`, `nll`, `learning_rate`, `gradient_norm`, `tokens_per_second` and `epoch`."""
+        """Called after every update.
+
+        values: `loss`, `nll`, `learning_rate`, `gradient_norm`, `tokens_per_second` and `epoch`.
+        """
 
     def on_log(self, training: Training, values: Mapping[str, Any]) -> None:
-        """Whenever a line is written to metrics.jsonl, with its values; `training.log` writes one."""
+        """Called whenever `training.log` writes a line to metrics.jsonl, with the values of that line."""
 
     def on_validation(self, training: Training, values: Mapping[str, float]) -> None:
-        """After every validation: `loss` and `nll`, and the task's metrics where they were measured."""
+        """Called after every validation with `loss`, `nll`, and the task's metrics if they were measured."""
 
     def on_checkpoint(self, training: Training) -> None:
-        """Before a checkpoint is written."""
+        """Called before a checkpoint is written."""
 
     def on_end(self, training: Training) -> None:
-        """After the last update, also if the run diverged, was interrupted or raised an error."""
+        """Called after the last update, also if the run diverged, was interrupted or raised an error."""

@@ -20,7 +20,10 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class Display(Callback):
-    """On a terminal a bar with loss, perplexity, learning rate, speed and time left; else a line every ten seconds."""
+    """Shows a progress bar with loss, perplexity, learning rate, speed and time left on a terminal.
+
+    If standard error is not a terminal, it prints a line every ten seconds instead.
+    """
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = open_console(stderr=True, quiet=quiet)
@@ -36,7 +39,7 @@ class Display(Callback):
         self._start = time.monotonic(), training.step
         if not self.console.quiet:
             padding = training.batches.attention_padding()
-            self.note(f"padding: none outside attention, {padding:.1%} of the scores inside")
+            self.note(f"padding: {padding:.1%} of the attention scores, nothing elsewhere")
         if self.console.is_terminal:
             columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
             self._bar = Progress(*columns, console=self.console, transient=True)

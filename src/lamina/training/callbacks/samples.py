@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class WriteSamples(Callback):
-    """Writes so many outputs, each with its source and reference, where the task generates text."""
+    """Writes `count` outputs, each with its source and reference, if the task generates text."""
 
     def __init__(self, count: int) -> None:
         self.count = count

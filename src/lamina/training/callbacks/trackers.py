@@ -1,4 +1,4 @@
-"""Trackers: what is written to metrics.jsonl goes to TensorBoard or Weights & Biases as well."""
+"""Trackers: the values of metrics.jsonl are also sent to TensorBoard or Weights & Biases."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ TrackerName = Literal["tensorboard", "wandb"]
 
 
 class TensorBoard(Callback):
-    """Event files in the run folder, for `tensorboard --logdir runs`."""
+    """Writes event files to the run folder, for `tensorboard --logdir runs`."""
 
     def __init__(self) -> None:
         self._module = _load("torch.utils.tensorboard", "tensorboard")
         self._writer: Any = None
 
     def on_start(self, training: Training) -> None:
-        if training.world.is_first:  # what was written of later steps, before the run was resumed, is dropped
+        if training.world.is_first:  # events of later steps, written before the run was resumed, are dropped
             self._writer = self._module.SummaryWriter(str(training.folder.tensorboard), purge_step=training.step + 1)
 
     def on_log(self, training: Training, values: Mapping[str, Any]) -> None:
@@ -39,9 +39,10 @@ class TensorBoard(Callback):
 
 
 class WeightsAndBiases(Callback):
-    """A run of the same name, resumed with it. It sends data to the service it is configured for.
+    """Logs to a W&B run of the same name, which is resumed with this run.
 
-    Its id is kept in the run folder, because the names of runs repeat from one comparison to the next.
+    Data is sent to the service that wandb is configured for. The id of the W&B run is stored in the run folder, because
+    the names of runs repeat from one comparison to the next.
     """
 
     def __init__(self) -> None:

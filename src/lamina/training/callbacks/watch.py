@@ -1,4 +1,4 @@
-"""The watch: gradients, updates and streams at every so many steps, as `lamina.watch` measures them.
+"""The watch: measures gradients, updates and streams every few steps, as `lamina.watch` does.
 
 Its measurements are logged, kept in the run folder with every checkpoint, and turned into a diagnosis at the end.
 """
@@ -51,7 +51,7 @@ class WatchModel(Callback):
 
 
 def _read_history(training: Training) -> list[Observation]:
-    """The observations before a resume; a damaged file must not prevent the resume, so it is left out with a note."""
+    """Read the observations made before a resume; a damaged file is left out with a note and does not prevent it."""
     try:
         return read_observations(training.folder.observations, until=training.step)
     except (UserError, OSError) as error:

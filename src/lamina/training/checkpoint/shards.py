@@ -34,10 +34,10 @@ from lamina.training.checkpoint.snapshot import Tensors
 from lamina.training.distributed.world import World
 
 ShardedLike = Callable[[str], Tensor | None]
-"""By name, a tensor whose sharding the one that is read gets; None for a whole tensor."""
+"""Returns, for the name of a tensor, one with the sharding that it is read with; None to read the whole tensor."""
 
 SECONDS_TO_APPEAR = 5.0
-"""How long a file may take to be seen by another machine."""
+"""The time after which a file that one machine has written must be visible to the others."""
 WAY_OUT = "put the run folder on a disk that all processes share, or train with train.parallel=ddp"
 
 
@@ -46,7 +46,7 @@ class Shards(NamedTuple):
 
     host: str
     records: Mapping[str, FileRecord]
-    """By their names in the folder of the checkpoint."""
+    """The record of each file, by its path within the checkpoint folder."""
 
 
 def are_sharded(tensors: Tensors) -> bool:
@@ -71,7 +71,7 @@ def own_shards(checkpoint: Path, rank: int) -> Shards:
 
 
 def check_complete(sealed: Mapping[str, FileRecord], written: Sequence[Shards]) -> None:
-    """Make sure that what was sealed has the shards of all processes, byte for byte."""
+    """Check that the sealed checkpoint contains the shards of all processes, byte for byte."""
     for rank, shards in enumerate(written):
         for name, record in shards.records.items():
             if sealed.get(name) != record:
@@ -83,7 +83,7 @@ def check_complete(sealed: Mapping[str, FileRecord], written: Sequence[Shards]) 
 
 
 def check_shared(folder: Path, world: World) -> None:
-    """Make sure that all processes see the same folder, by a file that the first one makes."""
+    """Check that all processes see the same folder: the first creates a file, and the others look for it."""
     token = uuid4().hex
 
     def make() -> str:
@@ -114,7 +114,7 @@ def check_shared(folder: Path, world: World) -> None:
 
 
 def read_shards(folder: Path, like: ShardedLike) -> dict[str, Tensor]:
-    """All tensors of the shards in the folder."""
+    """Read all tensors of the shards in the folder."""
     reader = HuggingFaceStorageReader(str(folder))
     tensors = {}
     for name, entry in reader.read_metadata().state_dict_metadata.items():

@@ -108,7 +108,10 @@ def _names(model: nn.Module) -> dict[Tensor, str]:
 
 
 def _random_state() -> dict[str, Tensor]:
-    """The state of the CPU, and of this process's GPU if it uses one; that of another GPU would take memory there."""
+    """The random state of the CPU, and of this process's GPU if it uses one.
+
+    Reading that of another GPU would allocate memory there.
+    """
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         states["cuda"] = torch.cuda.get_rng_state()

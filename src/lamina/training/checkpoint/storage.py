@@ -91,7 +91,7 @@ def save(
 
 
 def save_model(target: Path, model: Tensors) -> None:
-    """Write only weights, sealed as in a checkpoint; they replace what is there."""
+    """Write only weights, sealed as in a checkpoint; weights that exist already are replaced."""
     partial, replaced = target.with_name(f".{target.name}.partial"), target.with_name(target.name + REPLACED)
 
     def sweep() -> None:
@@ -130,7 +130,7 @@ def find_latest(folder: Path, world: World = ALONE) -> Path | None:
 
     All processes call it; the first one decides.
     """
-    name = world.on_first(lambda: _newest_good(folder))  # not its number in a listing: listings may differ
+    name = world.on_first(lambda: _newest_good(folder))  # not an index: processes may list the folder differently
     return None if name is None else folder / name
 
 
@@ -148,7 +148,7 @@ def read(path: Path, model: nn.Module | None = None) -> Snapshot:
 
 
 def point(folder: Path, *, latest_step: int, best_step: int | None) -> None:
-    """Set the links `latest` and `best`: after saving, and on resuming, because a kill may leave old ones."""
+    """Set the links `latest` and `best`: after saving, and on resuming, because a killed process may leave old ones."""
     for link, step in {LATEST: latest_step, BEST: best_step}.items():
         if step is None or not (folder / name_step(step)).exists():
             (folder / link).unlink(missing_ok=True)
@@ -221,7 +221,7 @@ def _without_sharing(tensors: Tensors) -> dict[str, Tensor]:
 
 
 def _put_in_place(partial: Path, target: Path) -> None:
-    """Rename. A checkpoint of the same step is kept under another name until the new one is there."""
+    """Rename the new checkpoint; one of the same step is kept under another name until the new one is in place."""
     replaced = target.with_name(target.name + REPLACED)
     if target.exists():
         target.rename(replaced)
@@ -248,7 +248,7 @@ def _remove_old(folder: Path, step: int, best_step: int | None, keep: int) -> No
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what a process that was killed while saving has left behind."""
+    """Remove incomplete checkpoints of a process that was killed while saving."""
     for path in unfinished_checkpoints(folder):
         shutil.rmtree(path)
     for path in folder.glob(PROBE.format(token="*")):
@@ -279,7 +279,7 @@ def _saving(target: Path) -> Iterator[None]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """A checkpoint that was checked may be deleted by the process that trains while another one reads it."""
+    """Raise `DamagedCheckpoint` if the process that trains deletes a checkpoint while this one reads it."""
     try:
         yield
     except (OSError, SafetensorError) as error:

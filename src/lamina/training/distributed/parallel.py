@@ -24,13 +24,13 @@ Strategy = Literal["ddp", "fsdp"]
 
 
 class Parallel:
-    """One process. In all subclasses gradients are averages over the processes."""
+    """A model in one process; subclasses average the gradients of several processes."""
 
     def __init__(self, model: Transformer) -> None:
         self.network: nn.Module = model
 
     def accumulating(self, last: bool) -> AbstractContextManager[None]:
-        """Around forward and backward pass of a micro-batch: gradients are exchanged after the last one only."""
+        """The context of a micro-batch's forward and backward pass: gradients are exchanged after the last one only."""
         return nullcontext()
 
     def gathered(self) -> AbstractContextManager[None]:
@@ -73,8 +73,10 @@ class Sharded(Parallel):
 
     @contextmanager
     def gathered(self) -> Iterator[None]:
-        """Without this, generation would gather every layer for every token, and a process whose sentence ends earlier,
-        because of a rounding error, would leave the others waiting.
+        """Gather every layer once and keep it gathered.
+
+        Otherwise generation would gather every layer for every token, and the other processes would wait for one whose
+        sentence ends earlier because of a rounding error.
         """
         everything = (*self._layers, self._root)
         for module in everything:

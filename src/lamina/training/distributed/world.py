@@ -49,8 +49,8 @@ class World:
     def on_first(self, work: Callable[[], Value]) -> Value:
         """Do something in the first process only; all processes get its result, or raise an error if it failed.
 
-        Whatever only the first process does and may fail at goes through this: the others would wait for it until the
-        timeout. The result is sent to them, so it is a plain value.
+        Everything that only the first process does and that may fail must go through this, because the other processes
+        would wait for it until the timeout. The result is sent to them, so it must be a plain value.
         """
         if self.size == 1:
             return work()

@@ -1,4 +1,4 @@
-"""The optimisers. A file is an optimiser: `adam.py` is "adam" in a config.
+"""The optimisers, one per file: `adam.py` is "adam" in a config.
 
 Installed packages add optimisers through the entry-point group `lamina.optimisers`.
 """

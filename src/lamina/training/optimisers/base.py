@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lamina.training.optimisers import OptimiserOptions
 
 ParameterGroups = list[dict[str, Any]]
-"""As torch's optimisers take them: `params`, and the `weight_decay` of the group."""
+"""Parameter groups as torch's optimisers take them, each with `params` and `weight_decay`."""
 
 
 class Optimiser:
@@ -38,7 +38,7 @@ class Optimiser:
         raise NotImplementedError
 
     def state_tensors(self) -> int:
-        """How many tensors of its size are kept for each weight, such as Adam's two moments."""
+        """The number of state tensors of the same size for each weight: 2 for Adam, its two moments."""
         raise NotImplementedError
 
 
