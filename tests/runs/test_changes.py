@@ -102,7 +102,7 @@ def test_data_prepared_again_is_refused_with_the_difference(stores: Path, tmp_pa
     prepared()
     assert Run(config, tmp_path / "run").train(quiet=True).step == 2  # the same again is the same
     prepared(tokenizer={"size": 265})
-    with pytest.raises(UserError, match=r"(?s)prepared anew.*settings.tokenizer.size: was 300, is 265\n") as refused:
+    with pytest.raises(UserError, match=r"(?s)prepared again.*settings.tokenizer.size: was 300, is 265\n") as refused:
         Run(config, tmp_path / "run").train(quiet=True)
     assert "tokenizer.source: was '" in str(refused.value)
     (tmp_path / "b.txt").write_text("fünf sechs\n" * 40)

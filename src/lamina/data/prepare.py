@@ -113,7 +113,7 @@ class _Work:
     progress: Progress
     training_examples: int | None = None
     held_out: dict[int, Counter[str]] = field(default_factory=dict)
-    """How often each example, known by the hash of its texts, is in the sets for validation and test."""
+    """The number of times that each example, identified by the hash of its texts, is in validation and test sets."""
 
     def make_tokenizers(self) -> dict[str, Tokenizer]:
         """The tokenizer of each text field; fields that share one share the object."""

@@ -63,7 +63,7 @@ class Stage(TypedResult):
     """The point in training at which values were measured."""
 
     name: Literal["start", "step", "end", "given"]
-    """Before training, after a step, after the last step, or a model as it was given, whose training is unknown."""
+    """`start` is before training, `end` after the last step, and `given` a model whose training is unknown."""
     step: int | None = None
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ class Series(TypedResult):
     Of a prediction, what it follows from, such as `Lemma 3`."""
     role: SeriesRole = "measured"
     predicts: str = ""
-    """Of a prediction or bound, the quantity it is about; empty for the first quantity measured at its location."""
+    """The quantity that a prediction or bound is about; empty for the first quantity measured at its location."""
     stage: Stage | None = None
     """The stage of the series; None if it is that of the diagnosis."""
     x: tuple[float, ...]
@@ -112,7 +112,7 @@ class Grid(TypedResult):
     values: tuple[tuple[float, ...], ...]
     """Row by row; NaN where there is no value."""
     rows: str
-    """What the rows are: `layer`."""
+    """The name of the rows: `layer`."""
     columns: str
     first_row: int = 1
     first_column: int = 1
@@ -225,7 +225,7 @@ class Setting(TypedResult):
 
     kind: Literal["setting"] = "setting"
     key: str
-    """`schedule.learning_rate`."""
+    """The key, such as `schedule.learning_rate`."""
     relation: Literal["=", "<", ">"] = "="
     value: float | int | str | bool
     """The value, or the bound that the relation names."""
@@ -252,13 +252,13 @@ Remedy = Annotated[Setting | SchemeTrait | Action, Field(discriminator="kind")]
 
 
 class Finding(TypedResult):
-    """What a check found at one place, with its evidence."""
+    """The result of a check at one location, with its evidence."""
 
     check: str
     """The key of the check: `vanishing`."""
     severity: Severity
     sentence: str
-    """What was found, with number and threshold, or why nothing could be checked."""
+    """The finding in words, with value and threshold, or the reason why nothing could be checked."""
     location: Location = Location()
     value: float | None = None
     threshold: float | None = None

@@ -137,7 +137,7 @@ def _sync_files(folder: Path) -> None:
 
 
 def _content(partial: Path, name: str) -> Path:
-    """What becomes the folder: the only folder in the archive if it has the folder's name, otherwise everything.
+    """The content of the new folder: the archive's only folder if it has the same name, otherwise everything.
 
     Hidden files and the `__MACOSX` folder of some packers are ignored beside that folder.
     """

@@ -18,7 +18,7 @@ from lamina.training.config import RunConfig
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a comparison shows of one run."""
+    """The results of one run that a comparison shows."""
 
     name: str
     schemes: tuple[str, ...]

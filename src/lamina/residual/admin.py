@@ -44,7 +44,7 @@ from lamina.residual.reference import Layers, Parameters
 class Admin(SingleStream):
     class Options(SchemeOptions):
         omega: Literal["profile", "paper", "closed-form"] = "profile"
-        """How ω is initialised: `profile` as in the authors' code, `paper` as in the paper, `closed-form` without
+        """Initialisation of ω: `profile` as in the authors' code, `paper` as in the paper, `closed-form` without
         data."""
         omega_decay: bool = False
         """Whether weight decay applies to ω."""

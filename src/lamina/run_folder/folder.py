@@ -11,7 +11,7 @@
       diagnosis/
         start.json, step-00001000.json    diagnoses made by `lamina diagnose`
         training.json             what the watch measured in training
-        observations.json         the watch's observations, from which a resumed run goes on
+        observations.json         the watch's observations, from which a resumed run continues
         failure.json              step, batch and module of the first value that was not finite
       tensorboard/, wandb-id.txt  of the trackers
       fingerprint.json, diagnosed.json, cost.json, log.txt   of a comparison

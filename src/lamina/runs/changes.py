@@ -60,12 +60,12 @@ def refuse_other_data(folder: RunFolder, own: Manifest, store: Store) -> None:
 
 
 def _data_difference(own: Manifest, store: Store) -> str:
-    """How the content of a store differs from what the run's own manifest describes; empty if it does not."""
+    """The differences between a store's content and the run's own manifest, in words; empty if there are none."""
     if own.content_hash == store.manifest.content_hash:
         return ""
     listing = list_differences(differences(_describe(own), _describe(store.manifest)))
     return (
-        f"the data is not what this run was started with: {store.folder} was prepared anew, from other sources or "
+        f"the data is not what this run was started with: {store.folder} was prepared again, from other sources or "
         f"settings:{listing}"
     )
 

@@ -44,7 +44,7 @@ NO_CHECKPOINT = (
 
 @dataclass(frozen=True)
 class Extent:
-    """How much a diagnosis measures."""
+    """The extent of a diagnosis: numbers of seeds, batches and tokens, the checkpoint, and depths."""
 
     seeds: int = 5
     """Number of models that are initialised, each with its own seed."""

@@ -1,4 +1,4 @@
-"""Where a checkpoint comes from: the run that wrote it, and the config it was trained with, sealed with its counters.
+"""The origin of a checkpoint: the run that wrote it and the config it was trained with, sealed with its counters.
 
 The origin reveals a config that was edited or truncated in the run folder, and a checkpoint of another run.
 """

@@ -1,4 +1,4 @@
-"""What a run will need: parameters, memory per device, floating-point operations and time.
+"""The plan of a run: parameters, memory per device, floating-point operations and time.
 
 Nothing is estimated by formula: the model of the config runs one training step on meta tensors, which have shapes but
 no values, while the tensors that autograd saves and the operations are counted.

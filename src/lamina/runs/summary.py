@@ -35,7 +35,7 @@ class Evaluation:
     scores: Mapping[str, Mapping[str, float]]
     signatures: Mapping[str, str]
     coverage: Mapping[str, Coverage] = field(default_factory=dict)
-    """How many examples of each set were evaluated."""
+    """The number of examples of each set that were evaluated."""
 
 
 def summarise(folder: RunFolder, status: Status, task: type[Task]) -> RunSummary:

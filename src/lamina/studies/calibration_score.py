@@ -24,7 +24,7 @@ from lamina.diagnosis.checks.vanishing import Vanishing
 from lamina.diagnosis.results import Diagnosis, Finding
 
 LEARNT = 0.1
-"""How far below the unigram model, in nats, the best run of a depth and learning rate must end."""
+"""The distance below the unigram model's loss, in nats, that the best run of a depth and learning rate must reach."""
 SHARE = 0.25
 """A run that ends less than this share of the best run's distance below the unigram model has failed."""
 
@@ -48,7 +48,7 @@ class CalibrationCell:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How the run of a cell ended."""
+    """The final state of the run of a cell."""
 
     state: str
     reason: str
@@ -119,7 +119,7 @@ class CheckValues(NamedTuple):
     """The smallest gradient norm of a layer, relative to that of the last layer."""
     amplification: float
     reach: float
-    """How many times the learning rate the weights can move before the gradient is lost."""
+    """The distance that the weights can move before the gradient is lost, in units of the learning rate."""
 
     def crosses(self, thresholds: CheckValues) -> bool:
         return (

@@ -30,7 +30,7 @@ Schemes = tuple[str, ...]
 """One scheme for all stacks, or the schemes of encoder and decoder if they differ."""
 
 EXTENT = Extent(seeds=2, batches=4, checkpoint=LATEST, depths=False)
-"""How much is measured of each cell."""
+"""The extent of the diagnosis of each cell."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from lamina.training.optimisers import OPTIMISERS
 
 
 class Fingerprint(Options):
-    """What the results of a run depend on."""
+    """Everything that the results of a run depend on."""
 
     config: dict[str, Any]
     """Every value that affects results, with the preset's in place of its name."""

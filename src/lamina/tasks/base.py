@@ -92,7 +92,7 @@ class SampleOutput:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many examples of a split an evaluation uses, of those in the files it was prepared from."""
+    """The number of examples of a split that an evaluation uses, of those in the files it was prepared from."""
 
     evaluated: int
     total: int
@@ -234,7 +234,7 @@ class Task:
         return self.store.sets(split)
 
     def signatures(self) -> dict[str, str]:
-        """How a metric is computed (version, tokenisation, case), by its name."""
+        """The signatures of metrics (version, tokenisation, case), by their names."""
         return {}
 
     def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
@@ -257,7 +257,7 @@ class Task:
         return kept
 
     def coverage(self, model: nn.Module, split: str) -> Coverage:
-        """How many examples of a split are evaluated, and why others are not."""
+        """The number of examples of a split that are evaluated, and the reasons why others are not."""
         records = [self.store.manifest.splits[name] for name in self.store.sets(split)]
         left_out: Counter[str] = Counter()
         for record in records:

@@ -103,7 +103,7 @@ def error_rates(
 
 
 def error_rate_signatures(normalisation: WordNormalisation) -> dict[str, str]:
-    """How the error rates are computed."""
+    """The signatures of the error rates, by their names."""
     from importlib.metadata import version
 
     text = f"jiwer {version('jiwer')} | white space collapsed, other normalisation: {normalisation}"

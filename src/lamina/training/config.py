@@ -64,7 +64,7 @@ class TrainOptions(Options):
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     """Precision of matrix multiplications (autocast); weights stay in fp32. `fp16` uses dynamic loss scaling."""
     device: Annotated[str, Affects.ROUNDING] = "auto"
-    """Where to train: `cpu`, `cuda`, or `auto` for a GPU if there is one."""
+    """The device to train on: `cpu`, `cuda`, or `auto` for a GPU if there is one."""
     parallel: Annotated[Strategy, Affects.ROUNDING] = "ddp"
     """Parallel training on several processes: `ddp` replicates the model, `fsdp` (FSDP2) shards every weight."""
     threads: Annotated[NonNegativeInt, Affects.NOTHING] = 0
@@ -79,7 +79,7 @@ class TrainOptions(Options):
     """Steps between evaluations, which measure the task's metrics, such as BLEU, on the validation split. 0 for only at
     the end, or, if `best` is `metric`, at every validation."""
     best: Literal["loss", "metric"] = "loss"
-    """What the best checkpoint is chosen by: the negative log-likelihood on the validation split (`loss`) or the task's
+    """The criterion of the best checkpoint: the negative log-likelihood on the validation split (`loss`) or the task's
     metric (`metric`)."""
     save_every: Annotated[NonNegativeInt, Affects.NOTHING] = 500
     """Steps between checkpoints; 0 for only at the end."""
@@ -127,7 +127,7 @@ class RunConfig(Options):
     schedule: ScheduleOptions = ScheduleOptions()
     """The learning-rate schedule."""
     train: TrainOptions = TrainOptions()
-    """Training."""
+    """The length of training, its numerics, validation, checkpoints and logs."""
     diagnose: Annotated[DiagnoseOptions, Affects.NOTHING] = DiagnoseOptions()
     """Diagnosis during training."""
 

@@ -52,7 +52,7 @@ class Update:
     nll: float
     labels: int
     gradient_norm: float
-    """Before clipping."""
+    """The norm of the gradient of all weights, before clipping."""
     applied: bool
     """False if gradients overflowed in fp16, so that the step was skipped."""
 

@@ -104,5 +104,5 @@ class Validation:
 
 
 def is_due(step: int, every: int) -> bool:
-    """Whether something that happens every so many steps happens after this one; 0 means never."""
+    """Whether an event that happens every `every` steps happens after this one; 0 means never."""
     return every > 0 and step % every == 0

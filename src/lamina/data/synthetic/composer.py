@@ -12,7 +12,7 @@ TENSES = (meaning.PAST,) * 5 + (meaning.PRESENT,) * 3 + (meaning.FUTURE,) * 2
 LINKS = (meaning.AND,) * 4 + (meaning.BUT, meaning.BECAUSE, meaning.WHEN) * 2 + (meaning.ALTHOUGH,)
 
 PLAIN, COMPLEMENTED, RELATED = range(3)
-"""What may modify a noun besides adjectives: nothing, an adposition, or also a relative clause."""
+"""The modifiers that a noun may have besides adjectives: none, an adposition, or also a relative clause."""
 
 
 class Composer:

@@ -153,13 +153,13 @@ class Stocks(NamedTuple):
     """The words to draw from; frequent words occur in them several times."""
 
     nouns: tuple[tuple[tuple[int, ...], ...], ...]
-    """By side, then by animacy."""
+    """The nouns by side, then by animacy."""
     names: tuple[int, ...]
     verbs: tuple[int, ...]
     verbs_of_subject: tuple[tuple[int, ...], ...]
-    """By animacy of the subject."""
+    """The verbs by animacy of the subject."""
     verbs_of_object: tuple[tuple[int, ...], ...]
-    """By animacy of the object; their subjects are animate."""
+    """The verbs by animacy of the object; their subjects are animate."""
     adjectives: tuple[int, ...]
     adverbs: tuple[int, ...]
 
@@ -172,7 +172,7 @@ def lexicon() -> Lexicon:
 
 @cache
 def stocks(topic: int | None = None, commonest: int | None = None) -> Stocks:
-    """The words to draw from in a text on this topic, or on none; `commonest` restricts each kind to so many words."""
+    """The words to draw from in a text on this topic, or on none; `commonest` is the number of words of each kind."""
 
     def stock(words: Iterable[Word]) -> tuple[int, ...]:
         """Words of the topic have a tenth of their rank, so that every topic has its own frequent words."""

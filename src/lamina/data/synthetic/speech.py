@@ -33,7 +33,7 @@ SPEAKERS = {"train": 16, "valid": 4, "test": 4}
 
 
 class Phone(NamedTuple):
-    """How a letter is spoken."""
+    """The pronunciation of a letter."""
 
     milliseconds: float
     formants: tuple[float, float, float]  # Hz
@@ -83,7 +83,7 @@ PATTERNS = (
 
 @dataclass(frozen=True)
 class Speaker:
-    """A voice."""
+    """The voice of a speaker."""
 
     pitch: float  # Hz
     tract: float

@@ -18,7 +18,7 @@ from lamina.residual.base import Fault
 
 
 class CheckEvidence:
-    """What checks read: the measurements by key, the schemes in use, and the highest planned learning rate."""
+    """The evidence of checks: the measurements by key, the schemes in use, and the highest planned learning rate."""
 
     def __init__(
         self, measurements: Sequence[Measurement], schemes: Sequence[str] = (), learning_rate: float | None = None

@@ -22,8 +22,8 @@ from lamina.options import Options
 class Collapse(Check):
     class Thresholds(Options):
         warning: PositiveFloat = 0.6
-        """How much the last third of a stack changes its stream relative to the first third, below which it is a
-        warning: trained pre-LN lies below, post-LN and ResiDual above 0.8 (Xie et al. 2023, figure 2)."""
+        """The change of the stream by the last third of a stack relative to that by the first third, below which it is
+        a warning: trained pre-LN lies below it, post-LN and ResiDual above 0.8 (Xie et al. 2023, figure 2)."""
 
     reads = ("hidden-change", "cosine-of-layers")
     position = 70

@@ -25,7 +25,7 @@ TINY = 1e-30
 
 
 class Reach(NamedTuple):
-    """How far all weights can move, and what happens there."""
+    """The distance that all weights can move, and what happens at that distance."""
 
     distance: float
     end: Literal["vanishes", "overflows", "unknown"]

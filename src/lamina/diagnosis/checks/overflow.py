@@ -25,7 +25,7 @@ class Overflow(Check):
         half_precision: PositiveFloat = 65504.0
         """The largest number of half precision: from this on it is a failure."""
         headroom: Annotated[float, Field(ge=1)] = 8.0
-        """How many times a stream may grow in training: values above `half_precision` ÷ `headroom` are a warning."""
+        """Factor by which a stream may grow in training: values above `half_precision` ÷ `headroom` are a warning."""
         peak: Annotated[float, Field(ge=1)] = 6.0
         """The largest value of a stream in standard deviations, where only its norm is known; a Gaussian value exceeds
         six once in half a billion."""

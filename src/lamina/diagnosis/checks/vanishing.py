@@ -90,7 +90,7 @@ class Vanishing(Check):
 
 
 def norms_by_stack(measurement: Measurement) -> dict[str, dict[int, float]]:
-    """By stack and layer, the gradient norm over all kinds of matrices."""
+    """The gradient norms over all kinds of matrices, by stack and layer."""
     norms: dict[tuple[str, str], dict[int, float]] = {}
     for series in measurement.measured:
         if series.location.stack is not None and series.location.matrix is not None:

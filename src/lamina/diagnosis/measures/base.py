@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lamina.diagnosis.watching.observation import Observation
 
 Need = Literal["record", "gradients", "model", "optimiser", "factory", "history"]
-"""What a measure is taken from.
+"""The evidence that a measure is taken from.
 
 record      one recorded pass; taken for every batch, and averaged over batches and seeds
 gradients   the expected gradient of every weight matrix, the mean over batches

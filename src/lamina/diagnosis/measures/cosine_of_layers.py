@@ -44,7 +44,7 @@ class CosineOfLayers(Measure):
 
 
 def cosines(stack: StackRecord) -> Tensor:
-    """(layers, layers)"""
+    """The cosines between the outputs of all pairs of layers, (layers, layers)."""
     outputs = torch.stack([F.normalize(positions(stack, recorded), dim=-1) for recorded in layer_outputs(stack)])
     flat = outputs.flatten(1)  # (layers, positions · dim)
     return (flat @ flat.T) / outputs.shape[1]

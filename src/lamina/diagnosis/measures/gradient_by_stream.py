@@ -54,7 +54,7 @@ class GradientByStream(Measure):
 
 
 def split(model: nn.Module, run: Pass, stack: Stack, stream: int) -> list[list[Tensor]]:
-    """By sub-layer, the gradients of its trained matrices that arrive through one stream of the stack.
+    """The gradients of trained matrices that arrive through one stream of the stack, by sub-layer.
 
     Every call uses the same dropout masks: otherwise the parts would not add up.
     """

@@ -17,15 +17,15 @@ from lamina.diagnosis.recording.records import MatrixName
 from lamina.diagnosis.recording.taps import norm_of
 
 NormsByLayer = Mapping[tuple[str, Any], Mapping[int, float]]
-"""By stack and kind of matrix, then by layer from 1."""
+"""Gradient norms by stack and kind of matrix, then by layer from 1."""
 
 
 class ExpectedGradient:
     """The expected gradient of every weight matrix: the mean over mini-batches, taken before any norm (Xiong et al.
     2020, section 3.4).
 
-    Only sums are kept, however many batches come. They are kept in parts, so that the mean without one part can be
-    taken (the jackknife).
+    Only sums are kept, for any number of batches. They are kept in parts, so that the mean without one part can be
+    computed (the jackknife).
     """
 
     def __init__(self, parts: int = 1) -> None:
@@ -65,7 +65,7 @@ def norms_by_layer(gradients: Mapping[MatrixName, Tensor]) -> dict[tuple[str, st
 
 
 def norms_over_kinds(norms: NormsByLayer) -> dict[str, dict[int, float]]:
-    """By stack and layer, the norm over all kinds of matrices that the last layer has; layers that lack one are left
+    """The norms by stack and layer over all kinds of matrices that the last layer has; layers that lack one are left
     out."""
     by_stack: dict[str, list[Mapping[int, float]]] = defaultdict(list)
     for (stack, _), layers in norms.items():

@@ -20,7 +20,7 @@ KINDS = ("query", "key", "value", "output")
 QUANTITIES = ("gradient", "update")
 
 NormsByMatrix = dict[Location, dict[int, float]]
-"""By stack, kind of sub-layer and kind of matrix, then by layer."""
+"""Norms by stack, kind of sub-layer and kind of matrix, then by layer."""
 
 
 class MatrixUpdates(Measure):

@@ -2,9 +2,9 @@
 
     |W_{t+1} − W_t| ÷ |W_t|, the median over layers; in the map the largest in each layer
 
-After Liu et al. 2020, figures 5 and 11. Facts: `watched steps`; `steps outside`, at which so many updates left their
-band that it was reported; `steps with single updates outside`; and where there were steps outside, `first step
-outside`, `most matrices outside` and `furthest outside` (how many times its usual size an update was).
+After Liu et al. 2020, figures 5 and 11. Facts: `watched steps`; `steps outside`, at which enough updates left their
+band for a warning; `steps with single updates outside`; and if there were steps outside, `first step outside`, `most
+matrices outside` and `furthest outside` (the ratio of an update to its usual size).
 """
 
 from __future__ import annotations

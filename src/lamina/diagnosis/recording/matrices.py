@@ -34,7 +34,7 @@ class NamedMatrix:
     name: MatrixName
     parameter: nn.Parameter
     part: tuple[int, int] | None = None
-    """Of a fused parameter, the dimension along which it is split and the number of this matrix."""
+    """For a fused parameter, the dimension along which it is split and the number of this matrix."""
 
     def of(self, whole: Tensor) -> Tensor:
         """This matrix's part of a tensor that has the parameter's shape."""

@@ -31,7 +31,7 @@ class StackRecords:
     def __init__(self) -> None:
         self.stacks: list[StackRecord] = []
         self.notes: list[str] = []
-        """What could not be recorded, and why."""
+        """Notes about what could not be recorded, with the reasons."""
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def own_stacks(model: nn.Module) -> list[tuple[str, Stack]]:
 
 
 def stack_name(path: str) -> str:
-    """What results call a stack: its path, or `stack` if it is the whole model."""
+    """The name of a stack in results: its path, or `stack` if it is the whole model."""
     return path or "stack"
 
 

@@ -37,7 +37,7 @@ class UpdateAlarm:
     location: Location
     """The matrix whose update is furthest from its usual size."""
     times_usual: float
-    """Its update divided by the learning rate, relative to the median of those before it."""
+    """The matrix's update divided by the learning rate, relative to the median of those before it."""
     outside: int
     """The number of matrices outside their bands."""
     total: int

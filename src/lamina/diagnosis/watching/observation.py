@@ -53,7 +53,7 @@ class OutsideBand(TypedResult):
 
     @property
     def distance(self) -> float:
-        """How far it is from the usual size, up or down; infinite for what is not finite."""
+        """The distance from the usual size, up or down; infinite for values that are not finite."""
         return max(self.times_usual, 1 / self.times_usual) if isfinite(self.times_usual) else inf
 
 
@@ -82,7 +82,7 @@ class Observation(TypedResult):
 
     @property
     def furthest(self) -> OutsideBand:
-        """Of the updates that left their band, the one furthest from its usual size."""
+        """The update furthest from its usual size, among those that left their band."""
         return max(self.outside, key=lambda each: each.distance)
 
     def values(self) -> dict[str, float]:

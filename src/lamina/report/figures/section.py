@@ -117,7 +117,7 @@ def _section(anchor: str, models: Sequence[MeasuredModel], alone: bool) -> Figur
 
 
 def _maps(models: Sequence[MeasuredModel], alone: bool) -> dict[str, list[TitledGrid]]:
-    """Of several models, the maps of one part side by side; of one model, all its maps."""
+    """The maps by heading: for several models, the maps of one part side by side; for one model, all its maps."""
     found: dict[str, list[TitledGrid]] = {}
     for model in models:
         for grid in model.measurement.grids:

@@ -16,7 +16,7 @@ MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 
 @dataclass(frozen=True)
 class LineStyle:
-    """How a line is drawn. Measured lines have markers; predictions are dashed and have none."""
+    """The style of a line. Measured lines have markers; predictions are dashed and have none."""
 
     colour: str
     linestyle: str = "-"

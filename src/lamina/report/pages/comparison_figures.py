@@ -32,7 +32,7 @@ LossCurve = Sequence[tuple[float, float]]
 
 
 class Variant(NamedTuple):
-    """What is compared: the schemes and the numbers of layers of a model."""
+    """A variant of the model in a comparison: its schemes and its numbers of layers."""
 
     schemes: tuple[str, ...]
     layers: tuple[int, ...]
@@ -55,7 +55,7 @@ def group_runs(runs: Iterable[RunResult]) -> Groups:
 
 
 def diagnoses_of(groups: Groups) -> Diagnosed:
-    """Of each variant, the diagnoses of the first run that has any."""
+    """For each variant, the diagnoses of the first run that has any."""
     found: dict[Variant, dict[Stage, Diagnosis]] = {}
     for variant, runs in groups.items():
         for run in runs:

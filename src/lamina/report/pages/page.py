@@ -69,7 +69,7 @@ def _environment(form: str) -> Environment:
 
 
 def _sentence(text: str) -> str:
-    """With a capital letter and a full stop."""
+    """The text as a sentence, with a capital letter and a full stop."""
     text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 

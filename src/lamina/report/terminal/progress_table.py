@@ -27,7 +27,7 @@ STATES = {"failed": "[red]failed[/]", "finished": "[green]finished[/]", "waiting
 
 @dataclass
 class RunProgress:
-    """How far a run is; NaN where a number is not known."""
+    """The progress of a run; NaN where a number is not known."""
 
     state: str = "waiting"
     step: int = 0

@@ -27,7 +27,7 @@ class Optimiser:
     """Whether a step moves each weight by about the learning rate, as Adam's does, whatever the gradient's size."""
 
     class Options(OwnOptions):
-        """What `optimiser.options` may contain."""
+        """The options of the optimiser, given in a config's [optimiser.options]."""
 
     def __init__(self, shared: OptimiserOptions) -> None:
         self.shared = shared
