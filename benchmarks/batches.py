@@ -1,9 +1,10 @@
-"""How many tokens a second the batch maker delivers, alone and reading ahead, and how many training consumes.
+"""Tokens per second of batches, made with and without reading ahead, compared with those that training consumes.
 
     python benchmarks/batches.py [--pairs 160000] [--max-tokens 4096] [--seconds 3] [--steps 5]
 
-The examples have lengths like those of a translation corpus and lie in memory. What is timed is all that stands between
-a store and a model: order, gathering, bos and eos, word dropout, tensors. Tokens of source and target are counted.
+The examples have lengths like those of a translation corpus and are held in memory. All steps from a store to the
+inputs of a model are timed: order, gathering, bos and eos, word dropout, tensors. Tokens of source and target are
+counted.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def examples(pairs: int) -> MemorySplit:
 
 
 def ready(batch: Batch) -> int:
-    """Bring one batch to the model's door; returns its tokens."""
+    """Make the model's inputs from one batch; returns its number of tokens."""
     source = drop_words(
         batch["source"], batch.examples, probability=0.1, replacement=UNKNOWN, seed=0, epoch=batch.epoch
     )
@@ -56,7 +57,7 @@ def rate(tokens: Iterator[int], seconds: float) -> float:
 
 
 def training_rate(batches: Batches, steps: int) -> float:
-    """Tokens a second that updates of an iwslt-size model take in, on all threads of this machine: the median."""
+    """The median of the tokens per second in updates of an iwslt-size model, on all threads of this machine."""
     model = Transformer.from_preset("iwslt", vocab_size=VOCABULARY)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
     rates = []

@@ -1,15 +1,16 @@
-"""How many sentences a second beam search decodes on a CPU, beside the other libraries on the same shape.
+"""Sentences per second of beam search on a CPU, compared with other libraries on models of the same size.
 
     python benchmarks/decoding.py [--sentences 200] [--beam 5] [--rounds 5] [--threads 2] [key=value …]
 
 Models have random weights and the size of the preset `iwslt`, with the key=value overrides. Sentences have lengths
 like those of a translation corpus. Sorted by length, they form groups; every sentence of a group gets an output of the
-group's mean length, because no library may stop before or go on after it. So everyone does the same decoder steps,
-which is checked by counting them, with decoder layers of the same number of parameters. Everyone gets whole groups,
-sorted, and decodes at the batch size it is fastest with. Encoding is part of the time; text and tokenisers are not.
+group's mean length, because all libraries are made to stop there. So all do the same decoder steps, which is checked by
+counting them, with decoder layers of the same number of parameters. Each library gets whole groups, sorted, and decodes
+at the batch size at which it is fastest. Encoding is part of the time; text and tokenisers are not.
 
-A round lets everyone decode all sentences once, in an order drawn anew. Ratios are those of median times, with a
-bootstrap interval over rounds. What is not installed is left out, and named; `make bench` installs what it can.
+In each round every library decodes all sentences once, in random order. Ratios are those of median times, with a
+bootstrap interval over rounds. Libraries that are not installed are left out and named; `make bench` installs those
+that can be installed.
 
 The goal: every scheme at least 1.5 times as fast as the fastest PyTorch peer, and within 5 % of each other.
 """
@@ -76,7 +77,7 @@ def random_groups(sentences: int, num_words: int) -> list[Group]:
 
 
 def build_all(options: ModelOptions, beam: int, wanted: Sequence[str]) -> tuple[dict[str, Searcher], dict[str, str]]:
-    """Everyone who is here, and why the others are not."""
+    """The libraries that are installed, and the reasons why others are left out."""
     searchers: dict[str, Searcher] = {
         scheme: Lamina(options.model_copy(update={"residual": scheme}), beam) for scheme in SCHEMES
     }
@@ -90,7 +91,7 @@ def build_all(options: ModelOptions, beam: int, wanted: Sequence[str]) -> tuple[
 
 
 def check(searchers: dict[str, Searcher], group: Group) -> None:
-    """Layers of one size, as many steps, outputs of the length asked for; warms everyone up, too."""
+    """Check that layers, numbers of steps and lengths of outputs are the same; this also warms up all libraries."""
     calls: list[object] = []
     sizes = {}
     for name, searcher in searchers.items():
@@ -113,13 +114,13 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def best_batch_size(searcher: Searcher, group: Group) -> int:
-    """Of all of a group, a half and a quarter; the best of two tries each."""
+    """The fastest batch size of a whole group, a half and a quarter, by the better of two tries each."""
     sizes = sorted({-(-len(group.sources) // parts) for parts in (1, 2, 4)})
     return min(sizes, key=lambda size: min(seconds(lambda: searcher.search(group, size)) for _ in range(2)))
 
 
 def measure(searchers: dict[str, Searcher], groups: list[Group], sizes: dict[str, int], rounds: int) -> Numbers:
-    """(rounds, searchers): the seconds everyone takes for all groups."""
+    """The seconds that each library takes for all groups, (rounds, searchers)."""
     order, shuffle = list(searchers), random.Random(1).shuffle
     times: list[list[float]] = []
     with suppress(KeyboardInterrupt):
@@ -136,7 +137,7 @@ def measure(searchers: dict[str, Searcher], groups: list[Group], sizes: dict[str
 
 
 def compare(times: Numbers, names: list[str]) -> dict[str, Any]:
-    """Everyone's speed relative to the fastest PyTorch peer and to CTranslate2, and the spread of the schemes."""
+    """The speeds relative to the fastest PyTorch peer and to CTranslate2, and the spread of the schemes."""
     schemes = [at for at, name in enumerate(names) if name in SCHEMES]
     found: dict[str, Any] = {
         "spread": estimate(times, lambda medians: medians[..., schemes].max(-1) / medians[..., schemes].min(-1) - 1)
@@ -149,7 +150,7 @@ def compare(times: Numbers, names: list[str]) -> dict[str, Any]:
 
 
 def _speed(times: Numbers, at: int, others: list[int]) -> Estimate:
-    """Times as fast as the fastest of the others."""
+    """The speed relative to the fastest of the others."""
     return estimate(times, lambda medians: medians[..., others].min(-1) / medians[..., at])
 
 

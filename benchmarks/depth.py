@@ -49,7 +49,7 @@ Values = dict[str, Any]
 
 
 def measure_times(models: Sequence[ModelOptions], rounds: int, tokens: int) -> Numbers:
-    """Seconds of a step as (rounds, models), the models of a round in an order drawn anew."""
+    """Seconds of a step, (rounds, models); the models of each round run in random order."""
     steps = [Step(options, tokens) for options in models]
     for step in steps:  # the first makes the optimiser's state
         step()

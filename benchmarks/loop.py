@@ -1,14 +1,14 @@
-"""The training loop's own cost: the share of a step that is not forward, backward or optimiser.
+"""The overhead of the training loop: the share of a step that is not forward, backward or optimiser.
 
     python benchmarks/loop.py [--rounds 20] [--tokens 4096] [--threads 0] [--store FOLDER] [key=value …]
 
-A real run of the preset `iwslt`, with the key=value overrides, in a folder that is deleted afterwards: reading ahead,
-metrics, display, checkpoint and all. Its parts are timed from outside, each without the parts it calls. The data is a
-store made by `lamina prepare`, or else the embedded languages; a batch has about `--tokens` of source and target
-together. `--rounds` is the number of steps, after one to warm up.
+A real run of the preset `iwslt`, with the key=value overrides, in a folder that is deleted afterwards. It includes
+reading ahead, metrics, display and checkpoint. Its parts are timed from outside, each without the parts it calls. The
+data is a store made by `lamina prepare`, or else the embedded languages; a batch has about `--tokens` of source and
+target together. `--rounds` is the number of steps, after one to warm up.
 
 Counted as the loop's own, to be strict: clipping, freeing the gradients, the processor time of the thread that makes
-batches (though it runs beside the step), and a checkpoint every so many steps as by default. Validation is left out:
+batches (though it runs beside the step), and a checkpoint as often as by default. Validation is left out:
 it is forward passes, as many as the user asks for.
 """
 
@@ -52,7 +52,7 @@ WAITING, REST = "waiting for a batch", "everything else"
 
 
 class Stopwatch:
-    """Seconds by step and part; what is left of the loop without its parts is a part too."""
+    """Measures seconds by step and part; the rest of the loop, outside all parts, counts as a part too."""
 
     def __init__(self) -> None:
         self.steps: list[dict[str, float]] = [defaultdict(float)]  # the first: what comes before any step
@@ -77,7 +77,7 @@ class Stopwatch:
         return call
 
     def _charge(self) -> None:
-        """Give the time since the last change to the part that was running."""
+        """Add the time since the last change to the part that was running."""
         now = time.perf_counter()
         if self._running:
             self.steps[-1][self._running[-1]] += now - self._since
@@ -86,7 +86,7 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Profile:
-    """Where the time of a run went."""
+    """The time of a run by part."""
 
     parts: list[str]
     seconds: Numbers  # (steps, parts)
@@ -99,13 +99,13 @@ class Profile:
 
     @property
     def own_share(self) -> Estimate:
-        """Means, not medians: what happens in some steps only must count."""
+        """The share of the loop, from means rather than medians, so that rare events count."""
         work = [part in WORK for part in self.parts]
         return estimate(self.seconds, lambda means: 1 - means[..., work].sum(-1) / means.sum(-1), centre=np.mean)
 
 
 def watch(training: Training, stopwatch: Stopwatch, made: list[float]) -> ExitStack:
-    """Put the stopwatch on every part, and note what each batch costs the thread that makes it; close to undo."""
+    """Time every part, and the thread that makes each batch; closing the result removes the timers."""
     parts: list[tuple[str, Any, str]] = [
         (WAITING, ReadAhead, "__next__"),
         ("forward", training.task, "losses"),
@@ -130,7 +130,7 @@ def watch(training: Training, stopwatch: Stopwatch, made: list[float]) -> ExitSt
 
 
 def _timed(items: Iterator[Any], seconds: list[float]) -> Iterator[Any]:
-    """Processor time, not wall time: the thread waits for the step to let it go on."""
+    """Measure processor time, not wall time, because the thread waits for the step."""
     while True:
         began = time.thread_time()
         item = next(items)
@@ -139,7 +139,7 @@ def _timed(items: Iterator[Any], seconds: list[float]) -> Iterator[Any]:
 
 
 def profile(config: RunConfig, store: Store, folder: Path) -> Profile:
-    """Train as the config says and sort out where the time went."""
+    """Train as the config says and measure the time of each part."""
     stopwatch, made = Stopwatch(), []
     with RunFolder(folder).claim() as run_folder:
         training = Training(config, store, run_folder, World(0, 1, torch.device("cpu")), Display())

@@ -1,7 +1,7 @@
-"""What repeated measurements say together: a statistic of their medians, and how sure it is.
+"""A statistic of the medians of repeated measurements, with its bootstrap interval.
 
-A round measures everything once, one thing right after the other, so that whatever slows the machine slows all of it.
-Rounds are drawn again with replacement, always whole: the interval knows what the measurements of a round share.
+A round measures everything once, one item directly after the other, so that a slower machine affects all of them. Whole
+rounds are resampled with replacement, so that the interval accounts for the correlation within a round.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def estimate(
 
 
 def ratio_of_medians(pairs: Sequence[tuple[float, float]]) -> Estimate:
-    """How many times as much the first of each pair is as the second."""
+    """The ratio of the first of each pair to the second."""
     return estimate(pairs, lambda medians: medians[..., 0] / medians[..., 1])
 
 

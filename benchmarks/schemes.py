@@ -1,11 +1,11 @@
-"""What each scheme costs beside post-LN: time of a training step and peak memory, as ratios.
+"""The cost of each scheme relative to post-LN: time of a training step and peak memory, as ratios.
 
     python benchmarks/schemes.py [--schemes pre-ln,b2t] [--rounds 5] [--tokens 4096] [--threads 0] [key=value …]
 
 A step is forward, backward, clipping and Adam on one fixed batch of random sentences, source and target together
-`--tokens`; the model is the preset `iwslt`, with the key=value overrides. All models live in one process (about
-0.45 GB each) and take turns. A round does every scheme once, in an order drawn anew, with a post-LN step after every
-second one:
+`--tokens`; the model is the preset `iwslt`, with the key=value overrides. All models are in one process (about
+0.45 GB each) and run in turn. A round does every scheme once, in random order, with a post-LN step after every second
+one:
 
     post  A  B  post  C  D  post  E …       A is paired with the step before it, B with the one after it, …
 
@@ -51,7 +51,7 @@ Pair = tuple[float, float]
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one scheme, relative to post-LN."""
+    """The cost of one scheme, relative to post-LN."""
 
     scheme: str
     seconds: float

@@ -35,7 +35,7 @@ class Step:
         self.batch = random_batch(options, tokens)
         self.model.calibrate(**{name: value for name, value in self.batch.items() if name != "labels"})  # type: ignore[operator]
         self.optimiser = build_optimiser(OptimiserOptions(), self.model)
-        set_learning_rate(self.optimiser, 1e-5)  # small: no scheme shall diverge, and NaN would cost time
+        set_learning_rate(self.optimiser, 1e-5)  # so small that no scheme diverges, because NaN would take more time
         self.done = 0
 
     def __call__(self) -> float:
@@ -70,7 +70,7 @@ def _sentences(tokens: int, vocab_size: int, seed: int) -> tuple[Tensor, Any]:
 
 
 def peak_memory(options: ModelOptions, tokens: int, steps: int, threads: int) -> int:
-    """The most bytes resident at any time in a fresh process that does a few updates."""
+    """The largest resident memory, in bytes, of a fresh process that does a few updates."""
     return in_fresh_process(_peak_after_steps, options, tokens, steps, threads)
 
 
@@ -91,7 +91,7 @@ def in_fresh_process(
 
 
 def resident_maximum() -> int:
-    """Of this process, in bytes."""
+    """The largest resident memory of this process, in bytes."""
     status = Path("/proc/self/status")
     if status.exists():  # unlike ru_maxrss, not inherited from the process that started this one
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
