@@ -63,7 +63,7 @@ class Stage(TypedResult):
     """The point in training at which values were measured."""
 
     name: Literal["start", "step", "end", "given"]
-    """`start` is before training, `end` after the last step, and `given` a model whose training is unknown."""
+    """`start`: before training; `step`: after a step; `end`: after the last step; `given`: training is unknown."""
     step: int | None = None
 
     def __str__(self) -> str:
