@@ -14,7 +14,7 @@ from lamina.diagnosis.recording.taps import Taps
 class Layer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(4)
+        self.norm, self.second_norm = nn.LayerNorm(4), nn.LayerNorm(4)
 
 
 @pytest.fixture
@@ -39,12 +39,11 @@ def test_post_norm_layers(trace: StreamTrace, layers: tuple[Layer, Layer]) -> No
     for number, layer in enumerate(layers):
         trace.enter(number, x)
         trace.add_attention()
-        attended = branch_sum(trace, x, torch.randn(3, 4))
-        total = branch_sum(trace, attended, torch.randn(3, 4))
-        x = layer.norm(total)
-        trace.add_norm(f"layers.{number}.norm", layer.norm, total, x)
+        for name, norm in (("norm", layer.norm), ("second_norm", layer.second_norm)):
+            sums.append(branch_sum(trace, x, torch.randn(3, 4)))
+            x = norm(sums[-1])
+            trace.add_norm(f"layers.{number}.{name}", norm, sums[-1], x)
         trace.leave(number, x)
-        sums += [attended, total]
     notes: list[str] = []
     record = trace.finish(notes)
     assert record is not None
@@ -56,7 +55,12 @@ def test_post_norm_layers(trace: StreamTrace, layers: tuple[Layer, Layer]) -> No
         (1, "feed-forward"),
     ]
     assert [each.place.index for each in record.sublayers] == [0, 1, 2, 3]
-    assert [(norm.path, norm.sublayer) for norm in record.norms] == [("layers.0.norm", 1), ("layers.1.norm", 3)]
+    assert [(norm.path, norm.sublayer) for norm in record.norms] == [
+        ("layers.0.norm", 0),
+        ("layers.0.second_norm", 1),
+        ("layers.1.norm", 2),
+        ("layers.1.second_norm", 3),
+    ]
     for sublayer, total in zip(record.sublayers, sums, strict=True):
         assert sublayer.branch is not None
         torch.testing.assert_close(sublayer.before[0].value + sublayer.branch.value, total)
