@@ -145,15 +145,34 @@ def test_depths_and_seeds_make_one_report(config: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_finished_is_reported_though_another_run_ends_with_an_error(config: Path, tmp_path: Path) -> None:
+def test_what_finished_is_reported_though_another_run_ends_with_an_error(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cells, page = cells_of(config, ["b2t", "post-ln"]), tmp_path / "report.md"
-    with (
-        RunFolder(tmp_path / "runs/b2t-1-seed1").claim(),
-        pytest.raises(UserError, match=r"b2t-1-seed1 ended with an error: .*is writing[\s\S]*other runs: .*report.md"),
-    ):
+    train = LocalEngine.submit
+
+    def submit(engine: LocalEngine, run: Path) -> Future[int]:
+        if run.name != "b2t-1-seed1":
+            return train(engine, run)
+        RunFolder(run).log.write_text("lamina: the disk is full\n")
+        ended: Future[int] = Future()
+        ended.set_result(2)
+        return ended
+
+    monkeypatch.setattr(LocalEngine, "submit", submit)
+    message = r"b2t-1-seed1 ended with an error: .*disk is full[\s\S]*other runs: .*report.md"
+    with pytest.raises(UserError, match=message):
         compare(cells, tmp_path / "runs", page)
     assert "| post-ln" in page.read_text()
     assert "| b2t" not in page.read_text()
+
+
+def test_a_run_that_another_process_trains_is_refused(config: Path, tmp_path: Path) -> None:
+    with (
+        RunFolder(tmp_path / "runs/b2t-1-seed1").claim(),
+        pytest.raises(UserError, match=r"b2t-1-seed1: process \d+ on .* is writing in this folder"),
+    ):
+        compare(cells_of(config, ["b2t", "post-ln"]), tmp_path / "runs", tmp_path / "report.md")
 
 
 def test_a_mistake_that_concerns_one_scheme_is_told_before_any_is_trained(config: Path, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from lamina.errors import UserError
 from lamina.run_folder.folder import RunFolder
 from lamina.terminal import say
 from lamina.training.bf16 import prepare_environment
-from lamina.training.signals import remember_early
 
 
 def main() -> None:
@@ -28,8 +27,8 @@ def main() -> None:
     arguments = parser.parse_args()
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     try:
-        with remember_early():
-            code = _train(arguments.run, arguments.threads)
+        # Until the run is there, SIGTERM ends the process: nothing is lost by that, and no blocked call keeps it alive.
+        code = _train(arguments.run, arguments.threads)
     except UserError as error:
         say(f"lamina: {error}", error=True)
         code = 2
