@@ -14,8 +14,8 @@ from torch import Tensor, nn
 import lamina
 from lamina.diagnosis import examine
 from lamina.diagnosis.examine import PARTS, combine, conclude, examine_model
+from lamina.diagnosis.measurement import Measurement
 from lamina.diagnosis.recording.passes import record_pass
-from lamina.diagnosis.results import Measurement
 from support.recorded import line, some_loss
 from support.small_models import Mixer
 

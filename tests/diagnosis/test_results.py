@@ -5,21 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from lamina.diagnosis.measurement import Fact, Grid, Location, NotMeasured, Series, Stage
 from lamina.diagnosis.measures.gradient_by_layer import GradientByLayer
-from lamina.diagnosis.results import (
-    Action,
-    Diagnosis,
-    Fact,
-    Finding,
-    Grid,
-    Location,
-    NotMeasured,
-    SchemeTrait,
-    Series,
-    Setting,
-    Stage,
-    read_diagnoses,
-)
+from lamina.diagnosis.results import Action, Diagnosis, Finding, SchemeTrait, Setting, read_diagnoses
 from lamina.errors import UserError
 
 MEASUREMENT = GradientByLayer().measurement(
@@ -55,36 +43,6 @@ DIAGNOSIS = Diagnosis(
         ),
     ),
 )
-
-
-def test_series_and_facts_are_selected_by_fields() -> None:
-    assert [each.y for each in MEASUREMENT.select(stack="decoder")] == [(3.0,)]
-    assert [each.y for each in MEASUREMENT.select(role="predicted", quantity="post-LN", matrix="query")] == [(2.0,)]
-    assert len(MEASUREMENT.select(matrix="query")) == 2
-    assert MEASUREMENT.fact("slope", stack="b") == 2.0
-    assert MEASUREMENT.fact("slope") is None, "there are two"
-    assert MEASUREMENT.fact("power") is None
-
-
-@pytest.mark.parametrize(
-    ("location", "text"),
-    [
-        (Location(), "the model"),
-        (
-            Location(stack="decoder", layer=3, sublayer_kind="cross-attention", matrix="key"),
-            "decoder layer 3 cross-attention key",
-        ),
-        (Location(stack="stack", sublayer=2, stream="dual"), "stack sub-layer 2 stream dual"),
-        (Location(module="embeddings.source"), "embeddings.source"),
-    ],
-)
-def test_locations_in_words(location: Location, text: str) -> None:
-    assert str(location) == text
-
-
-def test_stages_in_words() -> None:
-    stages = [Stage(name="start"), Stage(name="given"), Stage(name="end"), Stage(name="step", step=1200)]
-    assert [str(each) for each in stages] == ["at the start", "as given", "at the end", "after 1,200 steps"]
 
 
 def test_a_file_keeps_every_number(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 import lamina
 from lamina import Transformer
+from lamina.diagnosis.measurement import Series
 from lamina.diagnosis.options import Thresholds
-from lamina.diagnosis.results import Diagnosis, Series
+from lamina.diagnosis.results import Diagnosis
 from lamina.generate.options import GenerateOptions
 from lamina.generate.scoring import perplexity
 from lamina.generate.search import generate

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
+from lamina.diagnosis.measurement import Fact, Location, Stage
 from lamina.diagnosis.measures.gradient_by_layer import GradientByLayer
-from lamina.diagnosis.results import Diagnosis, Fact, Finding, Location, Stage
+from lamina.diagnosis.results import Diagnosis, Finding
 from lamina.report.conclusions import best_run, draw_conclusions
 from lamina.report.run_results import RunResult
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from lamina.diagnosis.checks import run_checks
 from lamina.diagnosis.examine import lacking
-from lamina.diagnosis.results import Diagnosis, Finding, NotMeasured, Severity, Stage
+from lamina.diagnosis.measurement import NotMeasured, Stage
+from lamina.diagnosis.results import Diagnosis, Finding, Severity
 from lamina.report.findings import NamedDiagnosis, name_diagnoses, overview
 from support.made_diagnoses import NEEDS_TRAINING, hostile, make
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lamina.diagnosis.results import Action, Diagnosis, Fact, Location, Remedy, SchemeTrait, Series, Setting, Stage
+from lamina.diagnosis.measurement import Fact, Location, Series, Stage
+from lamina.diagnosis.results import Action, Diagnosis, Remedy, SchemeTrait, Setting
 from lamina.report.labels import (
     conditions,
     depth_name,

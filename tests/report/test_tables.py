@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from lamina.diagnosis.results import Grid
+from lamina.diagnosis.measurement import Grid
 from lamina.report.figures.panels import Curve, Panel
 from lamina.report.figures.style import NEUTRAL
 from lamina.report.tables import fact_table, map_table, panel_table, thin_out

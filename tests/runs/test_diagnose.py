@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from lamina.api import diagnose_paths
 from lamina.cli import app
+from lamina.diagnosis.measurement import Stage
 from lamina.diagnosis.measures import measures_that_need
-from lamina.diagnosis.results import Diagnosis, Stage
+from lamina.diagnosis.results import Diagnosis
 from lamina.diagnosis.watching.observation import write_observations
 from lamina.errors import UserError
 from lamina.report.pages.diagnosis import save_diagnoses

@@ -10,9 +10,10 @@ import pytest
 from lamina.diagnosis.checks.amplification import Amplification
 from lamina.diagnosis.checks.learning_rate import LearningRate
 from lamina.diagnosis.checks.vanishing import Vanishing
+from lamina.diagnosis.measurement import Fact, Location, Measurement, Series, Stage
 from lamina.diagnosis.measures.gradient_by_layer import GradientByLayer
 from lamina.diagnosis.measures.gradient_when_moved import GradientWhenMoved
-from lamina.diagnosis.results import Diagnosis, Fact, Location, Measurement, Series, Stage
+from lamina.diagnosis.results import Diagnosis
 from lamina.studies.calibration_score import (
     CalibrationCell,
     CheckValues,

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import math
 
-from lamina.diagnosis.measures.gradient_along_stream import GradientAlongStream
-from lamina.diagnosis.results import (
-    Action,
+from lamina.diagnosis.measurement import (
     Axes,
     Description,
-    Diagnosis,
     Fact,
-    Finding,
     Grid,
     Location,
     Measurement,
     NotMeasured,
-    SchemeTrait,
     Series,
-    Setting,
     Stage,
 )
+from lamina.diagnosis.measures.gradient_along_stream import GradientAlongStream
+from lamina.diagnosis.results import Action, Diagnosis, Finding, SchemeTrait, Setting
 
 HOSTILE = [
     "<script>alert(1)</script>",

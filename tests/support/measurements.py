@@ -10,8 +10,9 @@ import torch
 
 from lamina.diagnosis.checks import run_checks
 from lamina.diagnosis.examine import conclude, examine_model
+from lamina.diagnosis.measurement import Fact, Location, Measurement, Series, SeriesRole
 from lamina.diagnosis.measures import MEASURES
-from lamina.diagnosis.results import Fact, Finding, Location, Measurement, Series, SeriesRole
+from lamina.diagnosis.results import Finding
 from lamina.model.options import ModelOptions
 from lamina.model.transformer import Transformer
 from lamina.report.labels import remedy_text

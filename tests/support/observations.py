@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lamina.diagnosis.results import Location
+from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.watching.observation import MatrixObservation, Observation
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lamina.diagnosis.examine import average_all, combine, conclude
+from lamina.diagnosis.measurement import Measurement, SeriesRole
 from lamina.diagnosis.measures.base import Evidence, Measure
 from lamina.diagnosis.recording.passes import record_pass
 from lamina.diagnosis.recording.records import (
@@ -19,7 +20,6 @@ from lamina.diagnosis.recording.records import (
     StackRecord,
     SublayerRecord,
 )
-from lamina.diagnosis.results import Measurement, SeriesRole
 from lamina.model.feed_forward import FeedForward
 from lamina.model.stack import Stack
 from lamina.residual.base import Place

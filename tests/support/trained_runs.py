@@ -26,3 +26,9 @@ def trained_run(task: str, folder: Path, steps: int = 6, **task_options: Any) ->
     }
     Run(RunConfig.read(values, where="test"), path).train(quiet=True)
     return path
+
+
+def sources(run: Run, number: int = 8) -> list[str]:
+    """Texts of the validation data, in the first field of the run's task."""
+    split, tokenizer = run.task.store["valid"], run.task.store.tokenizer(run.task.fields[0])
+    return [tokenizer.decode(split.tokens(run.task.fields[0], at)) for at in range(number)]

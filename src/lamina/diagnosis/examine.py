@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from lamina.diagnosis.checks import run_checks
+from lamina.diagnosis.measurement import Measurement, MissingEvidence, NotMeasured
 from lamina.diagnosis.measures import MEASURES, all_measures, measures_that_need, take
 from lamina.diagnosis.measures.base import Evidence, Measure, ModelStructure, Need, NotMeasurable
 from lamina.diagnosis.measures.layer_gradients import ExpectedGradient
@@ -19,7 +20,7 @@ from lamina.diagnosis.measures.statistics import average, with_spread
 from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.passes import Pass, random_state_kept, record_pass
 from lamina.diagnosis.recording.records import Record
-from lamina.diagnosis.results import Diagnosis, Measurement, MissingEvidence, NotMeasured
+from lamina.diagnosis.results import Diagnosis
 from lamina.diagnosis.subject import Subject
 from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress

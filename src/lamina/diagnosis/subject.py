@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from lamina.diagnosis.measurement import Stage
 from lamina.diagnosis.measures.base import Factory
 from lamina.diagnosis.options import Thresholds
 from lamina.diagnosis.recording.passes import Pass, check_model, random_state_kept
 from lamina.diagnosis.recording.structure import puts_batch_first
-from lamina.diagnosis.results import Stage
 from lamina.errors import UserError
 from lamina.model.heads import WordLosses
 

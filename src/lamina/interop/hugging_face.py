@@ -18,8 +18,8 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
+from lamina.diagnosis.measurement import Stage
 from lamina.diagnosis.recording.layers import find_layers
-from lamina.diagnosis.results import Stage
 from lamina.diagnosis.subject import OUTPUT_DEPTHS, Subject, passes_over
 from lamina.errors import UserError
 from lamina.interop.random_input import random_batches

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from lamina.diagnosis.results import Diagnosis, Finding, Measurement
+from lamina.diagnosis.measurement import Measurement
+from lamina.diagnosis.results import Diagnosis, Finding
 from lamina.diagnosis.watching.watch import Watch
 from lamina.report.pages.diagnosis import diagnosis_page, save_diagnoses
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from lamina.diagnosis.checks import CHECKS
 from lamina.diagnosis.examine import lacking
-from lamina.diagnosis.results import Diagnosis, Finding, MissingEvidence, NotMeasured, Severity
+from lamina.diagnosis.measurement import MissingEvidence, NotMeasured
+from lamina.diagnosis.results import Diagnosis, Finding, Severity
 from lamina.formatting import count, printable
 from lamina.report.labels import RemedyText, check_name, conditions, distinct_names, remedy_text
 from lamina.report.tables import Table

@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lamina.diagnosis.results import Action, Diagnosis, Fact, Grid, Remedy, SchemeTrait, Series, Setting
+from lamina.diagnosis.measurement import Fact, Grid, Series
+from lamina.diagnosis.results import Action, Diagnosis, Remedy, SchemeTrait, Setting
 from lamina.formatting import count, toml_value
 
 FIELDS = (

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lamina.diagnosis.results import Fact, Grid, Measurement
+from lamina.diagnosis.measurement import Fact, Grid, Measurement
 from lamina.formatting import short, with_spread
 from lamina.report.figures.maps import to_array
 from lamina.report.figures.panels import Curve, Panel

@@ -18,8 +18,9 @@ from torch.optim import Optimizer
 
 from lamina.data.store import Store
 from lamina.diagnosis.examine import examine
+from lamina.diagnosis.measurement import Stage
 from lamina.diagnosis.recording.passes import random_state_kept
-from lamina.diagnosis.results import Diagnosis, Stage, read_diagnoses
+from lamina.diagnosis.results import Diagnosis, read_diagnoses
 from lamina.diagnosis.subject import OUTPUT_DEPTHS, Subject
 from lamina.files.progress import Progress, no_progress
 from lamina.model.transformer import Transformer

@@ -11,8 +11,7 @@ run.load("best").generate(["Guten Morgen!"])
 from __future__ import annotations
 
 import copy
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -26,21 +25,18 @@ from lamina.diagnosis.results import Diagnosis
 from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
 from lamina.generate.int8 import quantise
-from lamina.generate.options import GenerateOptions
-from lamina.generate.scoring import Scored
 from lamina.model.transformer import Transformer
 from lamina.run_folder.checkpoints import BEST
 from lamina.run_folder.folder import RunFolder, Status
 from lamina.runs.changes import former_config, record_start, refuse_changes, refuse_other_data
 from lamina.runs.diagnose import Extent, diagnose_run
 from lamina.runs.evaluation import evaluate_other_data, evaluate_split
+from lamina.runs.inference import Inference
 from lamina.runs.origin import Origin, check_origins
 from lamina.runs.plan import Plan, make_plan
 from lamina.runs.summary import Evaluation, RunSummary, summarise
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Task
-from lamina.tasks.classification import Classification, Prediction
-from lamina.tasks.generating import GeneratingTask, Output, Warn
 from lamina.training.callbacks.base import Callback
 from lamina.training.callbacks.display import Display
 from lamina.training.callbacks.trackers import require_trackers
@@ -53,7 +49,7 @@ from lamina.training.loop import Training
 from lamina.training.signals import Interrupts
 
 
-class Run:
+class Run(Inference):
     """A run: its folder, its config, and, once it is loaded, its task and its model."""
 
     def __init__(self, config_or_folder: RunConfig | str | Path, folder: str | Path | None = None) -> None:
@@ -203,69 +199,6 @@ class Run:
             return evaluate_other_data(task, model, split, [data] if isinstance(data, str) else data, progress)
         return evaluate_split(task, model, split, progress)
 
-    def generate(
-        self, texts: Iterable[str], *, to: str | None = None, prefixes: str | Iterable[str] = "", **options: Any
-    ) -> list[str]:
-        """The best output for every text; options are those of `GenerateOptions`, such as `beam=4`.
-
-        to: the language to translate into, where the model knows several.
-        prefixes: the text that outputs must start with: one for all of them, or one for each.
-        """
-        found = self.stream(texts, to=to, prefixes=prefixes, **options)
-        return [outputs[0].text if outputs else "" for outputs in found]
-
-    def stream(
-        self,
-        texts: Iterable[str],
-        *,
-        to: str | None = None,
-        prefixes: str | Iterable[str] = "",
-        window: int | None = None,
-        warn: Warn = warnings.warn,
-        **options: Any,
-    ) -> Iterator[list[Output]]:
-        """Yield all outputs for every text with their scores, in order, as soon as they are ready.
-
-        window: the largest number of texts that are read ahead; None to read all of them.
-        warn: called with a message for each text that is too long.
-        """
-        _refuse_single_text(texts)
-        task, chosen = self._generating(options)
-        return task.generate_text(self.model, texts, chosen, to=to, prefixes=prefixes, window=window, warn=warn)
-
-    def score(
-        self,
-        texts: Iterable[str],
-        targets: Iterable[str],
-        *,
-        to: str | None = None,
-        window: int | None = None,
-        warn: Warn = warnings.warn,
-    ) -> Iterator[Scored]:
-        """The log-probability of each target, given its text."""
-        _refuse_single_text(texts)
-        _refuse_single_text(targets)
-        task, chosen = self._generating({})
-        return task.score_text(self.model, texts, targets, chosen, to=to, window=window, warn=warn)
-
-    def predict(
-        self,
-        texts: Iterable[str | Sequence[str]],
-        *,
-        window: int | None = None,
-        warn: Warn = warnings.warn,
-    ) -> Iterator[Prediction | None]:
-        """The label of each text with the probabilities of all labels; None for a blank text.
-
-        texts: sentences, or pairs `(first, second)` if the classifier was trained on pairs.
-        """
-        _refuse_single_text(texts)
-        if not isinstance(self.task, Classification):
-            way = "lamina generate" if isinstance(self.task, GeneratingTask) else "lamina evaluate"
-            raise UserError(f"{self.path}: task {self.task.name!r} has no labels to predict; use {way}")
-        given = ((each,) if isinstance(each, str) else each for each in texts)
-        return self.task.predict(self.model, given, window=window, warn=warn)
-
     def quantise(self) -> Self:
         """The same run with int8 weights, for a CPU; this one stays as it is."""
         task, model = self._task_and_model()
@@ -332,13 +265,6 @@ class Run:
         assert self._loaded is not None
         return self._loaded
 
-    def _generating(self, options: Mapping[str, Any]) -> tuple[GeneratingTask, GenerateOptions]:
-        if not isinstance(self.task, GeneratingTask):
-            able = ", ".join(name for name in TASKS if issubclass(TASKS[name], GeneratingTask))
-            raise UserError(f"{self.path}: task {self.task.name!r} generates no text; these do: {able}")
-        given = {**self.task.options.generation.model_dump(), **options}
-        return self.task, GenerateOptions.read(given, where="generation")
-
 
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The config of a TOML file or of a run folder, with `key=value` overrides."""
@@ -350,8 +276,3 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         return RunConfig.read_stored(folder.config, overrides)
     except UserError as error:
         raise UserError(f"{error}{folder.other_version}") from error
-
-
-def _refuse_single_text(texts: Iterable[Any]) -> None:
-    if isinstance(texts, str):
-        raise UserError(f"give a list of texts, such as [{texts[:40]!r}]; a single text is not a list")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lamina.diagnosis.results import Finding, Location, SchemeTrait
+from lamina.diagnosis.measurement import Location
+from lamina.diagnosis.results import Finding, SchemeTrait
 from support.measurements import fact, findings, line, measured, measurement
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from lamina import residual
 from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
-from lamina.diagnosis.results import Finding, Location, SchemeTrait
+from lamina.diagnosis.measurement import Location
+from lamina.diagnosis.results import Finding, SchemeTrait
 from support.measurements import line, measurement
 
 

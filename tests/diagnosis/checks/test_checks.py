@@ -13,8 +13,9 @@ from lamina.diagnosis import checks
 from lamina.diagnosis.checks import CHECKS, all_checks, expects_failure, run_checks
 from lamina.diagnosis.checks.base import Check, CheckEvidence
 from lamina.diagnosis.checks.vanishing import Vanishing
+from lamina.diagnosis.measurement import NotMeasured
 from lamina.diagnosis.measures import MEASURES
-from lamina.diagnosis.results import Finding, NotMeasured
+from lamina.diagnosis.results import Finding
 from support.measurements import fact, line, measured, measurement
 
 

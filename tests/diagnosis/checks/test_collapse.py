@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lamina.diagnosis.checks.collapse import first_idle
-from lamina.diagnosis.results import Location, SchemeTrait
+from lamina.diagnosis.measurement import Location
+from lamina.diagnosis.results import SchemeTrait
 from support.measurements import fact, findings, line, measured, measurement
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lamina.diagnosis.results import Finding, Location, Measurement, Setting
+from lamina.diagnosis.measurement import Location, Measurement
+from lamina.diagnosis.results import Finding, Setting
 from support.measurements import advice, fact, findings, line, measurement
 
 

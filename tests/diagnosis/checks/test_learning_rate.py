@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.diagnosis.checks.learning_rate import LearningRate, find_reach
-from lamina.diagnosis.results import Finding, Location, SchemeTrait, Series, Setting
+from lamina.diagnosis.measurement import Location, Series
+from lamina.diagnosis.results import Finding, SchemeTrait, Setting
 from support.measurements import fact, findings, measurement
 
 MOVES = (0.01, 0.03, 0.1, 0.3)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lamina.diagnosis.results import Location, Setting
+from lamina.diagnosis.measurement import Location
+from lamina.diagnosis.results import Setting
 from support.measurements import findings, line, measurement
 
 

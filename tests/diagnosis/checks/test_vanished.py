@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import nan
 
-from lamina.diagnosis.results import Finding, Location, Measurement
+from lamina.diagnosis.measurement import Location, Measurement
+from lamina.diagnosis.results import Finding
 from support.measurements import advice, fact, findings, line, measurement
 
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from lamina import residual
 from lamina.diagnosis.checks.vanishing import Vanishing
+from lamina.diagnosis.measurement import Location, Series
 from lamina.diagnosis.options import Thresholds
-from lamina.diagnosis.results import Finding, Location, SchemeTrait, Series
+from lamina.diagnosis.results import Finding, SchemeTrait
 from lamina.formatting import short
 from support.measurements import advice, fact, findings, line, measured, measurement
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from lamina.diagnosis.measurement import Axes, Fact, Measurement
 from lamina.diagnosis.measures.base import Evidence, Measure, require
-from lamina.diagnosis.results import Axes, Fact, Measurement
 from support.measurements import line
 from support.recorded import by_hand, tensor_record
 

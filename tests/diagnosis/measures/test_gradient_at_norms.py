@@ -5,10 +5,10 @@ import math
 import pytest
 from torch import nn
 
+from lamina.diagnosis.measurement import Measurement
 from lamina.diagnosis.measures.base import NotMeasurable
 from lamina.diagnosis.measures.gradient_at_norms import GradientAtNorms
 from lamina.diagnosis.recording.records import NormRecord
-from lamina.diagnosis.results import Measurement
 from support.recorded import by_hand, fact, line, take, tensor_record
 
 

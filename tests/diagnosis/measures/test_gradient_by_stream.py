@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from lamina import residual
+from lamina.diagnosis.measurement import Measurement
 from lamina.diagnosis.measures.base import Evidence, NotMeasurable
 from lamina.diagnosis.measures.gradient_by_stream import GradientByStream, split
-from lamina.diagnosis.results import Measurement
 from lamina.model.stack import Stack
 from support.recorded import some_loss
 from support.small_models import small_stack

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from lamina.diagnosis.measurement import Measurement
 from lamina.diagnosis.measures.base import Evidence, NotMeasurable
 from lamina.diagnosis.measures.gradient_when_moved import MOVES, GradientWhenMoved
 from lamina.diagnosis.recording.passes import Pass
-from lamina.diagnosis.results import Measurement
 from lamina.model.options import ModelOptions
 from lamina.model.transformer import Transformer
 from support.small_models import SMALL

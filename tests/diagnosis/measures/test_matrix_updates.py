@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.measures.base import Evidence, NotMeasurable
 from lamina.diagnosis.measures.matrix_updates import MatrixUpdates
-from lamina.diagnosis.results import Location
 from lamina.diagnosis.watching.observation import MatrixObservation, Observation
 from support.recorded import fact, line
 

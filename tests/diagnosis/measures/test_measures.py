@@ -12,17 +12,17 @@ from torch import Tensor, nn
 from lamina import residual
 from lamina.diagnosis import measures
 from lamina.diagnosis.examine import examine_model
+from lamina.diagnosis.measurement import Measurement, NotMeasured
 from lamina.diagnosis.measures import MEASURES, all_measures, measures_that_need, take
 from lamina.diagnosis.measures.base import Evidence, Measure
 from lamina.diagnosis.recording.records import Record
-from lamina.diagnosis.results import Measurement, NotMeasured
 from lamina.registry import Registry
 from support.recorded import by_hand, mean_of, tensor_record
 from support.small_models import LABELS, SOURCE, TARGET, small_model
 
 NEW_MEASURE = '''
 from lamina.diagnosis.measures.base import Measure
-from lamina.diagnosis.results import Axes, Fact
+from lamina.diagnosis.measurement import Axes, Fact
 
 class LossOfBatch(Measure):
     """The loss itself."""

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from lamina.diagnosis.examine import average_all
+from lamina.diagnosis.measurement import Fact, Grid, Location, Measurement, Series
 from lamina.diagnosis.measures.base import NotMeasurable
 from lamina.diagnosis.measures.gradient_by_layer import GradientByLayer
 from lamina.diagnosis.measures.statistics import average, fit, fit_exponential, fit_power
-from lamina.diagnosis.results import Fact, Grid, Location, Measurement, Series
 from support.recorded import fact, line, mean_of
 
 EMPTY = GradientByLayer().measurement()

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from lamina.diagnosis.measurement import Measurement
 from lamina.diagnosis.measures.gradient_against_depth import GradientAgainstDepth
 from lamina.diagnosis.measures.hidden_change import HiddenChange
 from lamina.diagnosis.measures.layer_dependency import LayerDependency
 from lamina.diagnosis.measures.output_change import OutputChange
 from lamina.diagnosis.measures.stream_norms import StreamNorms
 from lamina.diagnosis.recording.records import Record
-from lamina.diagnosis.results import Measurement
 from lamina.model.stack import Stack
 from lamina.model.transformer import Transformer
 from support.recorded import (

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
+from lamina.diagnosis.measurement import Fact
 from lamina.diagnosis.measures.adam_conditioning import AdamConditioning
 from lamina.diagnosis.measures.base import Evidence, NotMeasurable
 from lamina.diagnosis.measures.watched_condition import WatchedCondition
-from lamina.diagnosis.results import Fact
 from support.observations import observation
 from support.recorded import line
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import math
 
+from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.measures.base import Evidence
 from lamina.diagnosis.measures.watched_updates import WatchedUpdates
-from lamina.diagnosis.results import Location
 from lamina.diagnosis.watching.observation import OutsideBand
 from support.observations import matrix, observation
 from support.recorded import fact, line

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.matrices import NamedMatrix, kind_of
-from lamina.diagnosis.results import Location
 from lamina.model.models import EncoderDecoder
 from support.small_models import small_model
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.recording.records import MatrixName
-from lamina.diagnosis.results import Location
 from support.recorded import by_hand, tensor_record
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.diagnosis.results import Location
+from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.watching.alarms import (
     BandOptions,
     UpdateAlarm,

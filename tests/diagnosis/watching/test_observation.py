@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.diagnosis.results import Location
+from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.watching.observation import (
     MatrixObservation,
     Observation,

@@ -18,7 +18,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import lamina
 from lamina import UserError, residual
-from lamina.diagnosis.results import Diagnosis, Finding, Location, Measurement
+from lamina.diagnosis.measurement import Location, Measurement
+from lamina.diagnosis.results import Diagnosis, Finding
 from lamina.diagnosis.watching.alarms import Alarm
 from lamina.diagnosis.watching.observation import (
     MatrixObservation,

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 
+from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.options import DiagnoseOptions
-from lamina.diagnosis.results import Diagnosis, Finding, Location
+from lamina.diagnosis.results import Diagnosis, Finding
 from lamina.diagnosis.watching.alarms import BandOptions, UpdateAlarm, VanishedGradientAlarm
 from lamina.diagnosis.watching.observation import (
     Observation,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from lamina.diagnosis.results import Grid
+from lamina.diagnosis.measurement import Grid
 from lamina.report.figures.maps import colour_range, describe, draw_maps, to_array
 
 

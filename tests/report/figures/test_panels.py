@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lamina.diagnosis.results import Location, Measurement, Series, Stage
+from lamina.diagnosis.measurement import Location, Measurement, Series, Stage
 from lamina.report.figures.panels import MeasuredModel, Panel, choose_panels
 from lamina.report.figures.style import BLACK, NEUTRAL, model_styles
 from support.made_diagnoses import adam_conditioning, description, gradient_along_stream, output_change, stream_norms

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lamina.diagnosis.results import Measurement
+from lamina.diagnosis.measurement import Measurement
 from lamina.report.figures.section import figure_sections
 from support.made_diagnoses import adam_conditioning, cosine_of_layers, description, stream_norms
 

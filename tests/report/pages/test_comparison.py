@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from lamina.diagnosis.measurement import Fact, Location, Series, Stage
 from lamina.diagnosis.measures.gradient_by_layer import GradientByLayer
-from lamina.diagnosis.results import Diagnosis, Fact, Location, Series, Stage
+from lamina.diagnosis.results import Diagnosis
 from lamina.errors import UserError
 from lamina.report.pages.comparison import comparison_page, save_comparison
 from lamina.report.run_results import RunResult

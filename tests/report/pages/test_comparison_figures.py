@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from lamina.diagnosis.measurement import Location, Series, Stage
 from lamina.diagnosis.measures.gradient_by_layer import GradientByLayer
-from lamina.diagnosis.results import Diagnosis, Location, Series, Stage
+from lamina.diagnosis.results import Diagnosis
 from lamina.report.pages.comparison_figures import (
     MOST_POINTS,
     Variant,

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lamina.diagnosis.results import Diagnosis, Location, Series
+from lamina.diagnosis.measurement import Location, Series
+from lamina.diagnosis.results import Diagnosis
 from lamina.errors import UserError
 from lamina.report.pages.diagnosis import diagnosis_page, save_diagnoses
 from support.made_diagnoses import HOSTILE, NEEDS_TRAINING, hostile, make

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from lamina.diagnosis.results import Grid, Series
+from lamina.diagnosis.measurement import Grid, Series
 from lamina.report.figures.panels import Curve
 from lamina.report.figures.style import NEUTRAL
 from lamina.report.pages.markdown import Markdown, bars, code, curve_table, escape, inline_code, shaded_maps, table

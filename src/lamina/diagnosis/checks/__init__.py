@@ -12,8 +12,9 @@ from typing import Any, get_args
 from pydantic import Field, create_model
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence
+from lamina.diagnosis.measurement import Measurement, NotMeasured
 from lamina.diagnosis.measures.statistics import spread_of
-from lamina.diagnosis.results import Finding, Measurement, NotMeasured, Severity
+from lamina.diagnosis.results import Finding, Severity
 from lamina.options import Options
 from lamina.registry import Registry
 

@@ -14,9 +14,10 @@ from math import isnan
 from pydantic import PositiveFloat
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
+from lamina.diagnosis.measurement import Fact, Location, Measurement
 from lamina.diagnosis.measures.layer_dependency import SUM_OF_SQUARES
 from lamina.diagnosis.measures.output_change import LINEAR_R_SQUARED, LOGARITHMIC_R_SQUARED
-from lamina.diagnosis.results import Action, Fact, Finding, Location, Measurement
+from lamina.diagnosis.results import Action, Finding
 from lamina.formatting import short
 from lamina.options import Options
 

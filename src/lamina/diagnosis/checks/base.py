@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from lamina import residual
-from lamina.diagnosis.results import Finding, Location, Measurement, Remedy, SchemeTrait, Severity
+from lamina.diagnosis.measurement import Location, Measurement
+from lamina.diagnosis.results import Finding, Remedy, SchemeTrait, Severity
 from lamina.options import Options
 from lamina.residual.base import Fault
 

@@ -12,9 +12,10 @@ from math import isnan
 from pydantic import PositiveFloat
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence
+from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.measures.cosine_of_layers import ALL_WITH_LAST
 from lamina.diagnosis.measures.hidden_change import LAST_TO_FIRST_THIRD
-from lamina.diagnosis.results import Action, Finding, Location
+from lamina.diagnosis.results import Action, Finding
 from lamina.formatting import short
 from lamina.options import Options
 

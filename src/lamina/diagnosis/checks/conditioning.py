@@ -13,8 +13,9 @@ from math import ceil, isfinite, isnan
 from pydantic import PositiveFloat
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
+from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.measures.adam_conditioning import EPSILON, LEARNING_RATE, WITHOUT_GRADIENT
-from lamina.diagnosis.results import Finding, Location, Setting
+from lamina.diagnosis.results import Finding, Setting
 from lamina.formatting import short
 from lamina.options import Options
 

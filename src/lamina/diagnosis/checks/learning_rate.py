@@ -16,8 +16,9 @@ from typing import Literal, NamedTuple
 from pydantic import PositiveFloat
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
+from lamina.diagnosis.measurement import Location, Series
 from lamina.diagnosis.measures.gradient_when_moved import UNMOVED
-from lamina.diagnosis.results import Finding, Location, Remedy, Series, Setting, Severity
+from lamina.diagnosis.results import Finding, Remedy, Setting, Severity
 from lamina.formatting import short
 from lamina.options import Options
 

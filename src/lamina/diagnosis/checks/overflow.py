@@ -13,9 +13,10 @@ from typing import Annotated
 from pydantic import Field, PositiveFloat
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
+from lamina.diagnosis.measurement import Location, Series
 from lamina.diagnosis.measures.stream_norms import STREAM
 from lamina.diagnosis.measures.watched_streams import LARGEST
-from lamina.diagnosis.results import Action, Finding, Location, Series, Setting
+from lamina.diagnosis.results import Action, Finding, Setting
 from lamina.formatting import short
 from lamina.options import Options
 

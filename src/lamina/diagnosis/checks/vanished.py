@@ -12,8 +12,9 @@ from math import isfinite
 from pydantic import PositiveFloat
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence
+from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.measures.watched_weakest_layer import STACK_OF_THE_LOSS
-from lamina.diagnosis.results import Action, Finding, Location
+from lamina.diagnosis.results import Action, Finding
 from lamina.formatting import count, short
 from lamina.options import Options
 

@@ -13,10 +13,11 @@ from math import isnan
 from pydantic import PositiveFloat
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
+from lamina.diagnosis.measurement import FactName, Location, Measurement
 from lamina.diagnosis.measures.gradient_along_stream import BELOW_TO_ABOVE
 from lamina.diagnosis.measures.gradient_at_norms import INPUT_TO_OUTPUT
 from lamina.diagnosis.measures.layer_gradients import WeakestLayer, norms_over_kinds, weakest_layer
-from lamina.diagnosis.results import Action, FactName, Finding, Location, Measurement
+from lamina.diagnosis.results import Action, Finding
 from lamina.formatting import short
 from lamina.options import Options
 

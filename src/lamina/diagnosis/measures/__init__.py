@@ -7,8 +7,8 @@ entry-point group `lamina.measures`.
 
 from __future__ import annotations
 
+from lamina.diagnosis.measurement import Measurement, NotMeasured
 from lamina.diagnosis.measures.base import Evidence, Measure, Need, NotMeasurable
-from lamina.diagnosis.results import Measurement, NotMeasured
 from lamina.registry import Registry
 
 MEASURES = Registry[Measure](__name__, Measure, kind="measure", group="lamina.measures", attribute="key")  # type: ignore[type-abstract]

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 from torch.optim import Adam, Optimizer
 
+from lamina.diagnosis.measurement import Axes, Fact, FactName, Location, Measurement, Series, SeriesRole
 from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.matrices import NamedMatrix
 from lamina.diagnosis.recording.taps import norm_of
-from lamina.diagnosis.results import Axes, Fact, FactName, Location, Measurement, Series, SeriesRole
 
 CONDITION_NUMBER = FactName("κ")
 OPERATOR_NORM = FactName("operator norm")

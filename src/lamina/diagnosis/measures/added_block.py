@@ -15,12 +15,12 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from lamina.diagnosis.measurement import Axes, Fact, Location, Measurement, Series
 from lamina.diagnosis.measures.base import POWER, Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.hidden_change import MEAN_OF_ABSOLUTE, predicted_omegas
 from lamina.diagnosis.measures.reading import as_state, positions, stacks_of
 from lamina.diagnosis.measures.statistics import fit_power
 from lamina.diagnosis.recording.records import RecordedTensor, StackRecord
-from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
 from lamina.model.stack import Stack
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from lamina.diagnosis.measurement import Axes, Description, Fact, FactName, Grid, Measurement, Series
 from lamina.diagnosis.recording.passes import Pass
 from lamina.diagnosis.recording.records import MatrixName, Record
-from lamina.diagnosis.results import Axes, Description, Fact, FactName, Grid, Measurement, Series
 from lamina.residual.base import Placement
 
 if TYPE_CHECKING:

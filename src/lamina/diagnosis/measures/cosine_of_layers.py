@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from lamina.diagnosis.measurement import Axes, Fact, FactName, Grid, Location, Measurement
 from lamina.diagnosis.measures.base import Evidence, Measure, require
 from lamina.diagnosis.measures.reading import layer_outputs, positions, stacks_of
 from lamina.diagnosis.recording.records import StackRecord
-from lamina.diagnosis.results import Axes, Fact, FactName, Grid, Location, Measurement
 
 FIRST_WITH_LAST = FactName("first with last")
 ALL_WITH_LAST = FactName("all with last")

@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from lamina.diagnosis.measurement import Axes, Fact, Location, Measurement, Series
 from lamina.diagnosis.measures.base import LARGEST_TO_LEAST, POWER, Evidence, Factory, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.layer_gradients import ExpectedGradient
 from lamina.diagnosis.measures.statistics import average, fit_power, ratio, with_spread
 from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.passes import Pass
 from lamina.diagnosis.recording.taps import norm_of
-from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
 from lamina.residual.base import Placement
 
 DEPTHS = (6, 8, 10, 12, 14)

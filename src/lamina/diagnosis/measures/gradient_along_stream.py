@@ -17,11 +17,11 @@ from itertools import pairwise
 from math import nan
 from statistics import median
 
+from lamina.diagnosis.measurement import Axes, Fact, FactName, Location, Measurement, Series
 from lamina.diagnosis.measures.base import FIRST_TO_LAST, SLOPE, Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.reading import placement_of, stacks_of, streams
 from lamina.diagnosis.measures.statistics import fit_exponential, ratio
 from lamina.diagnosis.recording.records import StackRecord
-from lamina.diagnosis.results import Axes, Fact, FactName, Location, Measurement, Series
 
 LAYERS = FactName("layers")
 BELOW_TO_ABOVE = FactName("below/above")

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from math import nan
 from statistics import median
 
+from lamina.diagnosis.measurement import Axes, Fact, FactName, Location, Measurement, Series
 from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.reading import norms_of, stacks_of
 from lamina.diagnosis.recording.records import NormRecord, StackRecord
-from lamina.diagnosis.results import Axes, Fact, FactName, Location, Measurement, Series
 
 INPUT_TO_OUTPUT = FactName("input/output")
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from lamina.diagnosis.measurement import Axes, Fact, Location, Measurement, Series
 from lamina.diagnosis.measures.base import FIRST_TO_LAST, SLOPE, Evidence, Measure, require
 from lamina.diagnosis.measures.layer_gradients import norms_by_layer
 from lamina.diagnosis.measures.statistics import fit_exponential, ratio
-from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
 from lamina.residual.base import Placement
 
 

@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lamina.diagnosis.measurement import Axes, Location, Measurement, Series
 from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.recording.own import own_stacks, stack_name
 from lamina.diagnosis.recording.passes import Pass, random_state_kept
 from lamina.diagnosis.recording.taps import norm_of
-from lamina.diagnosis.results import Axes, Location, Measurement, Series
 from lamina.model.stack import Stack
 
 

@@ -18,12 +18,12 @@ from math import inf, isfinite, nan
 import torch
 from torch import Tensor, nn
 
+from lamina.diagnosis.measurement import Axes, Fact, FactName, Location, Measurement, Series
 from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.layer_gradients import norms_by_layer, norms_over_kinds, weakest_layer
 from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.passes import Pass, gradients_of
 from lamina.diagnosis.recording.records import MatrixName
-from lamina.diagnosis.results import Axes, Fact, FactName, Location, Measurement, Series
 
 MOVES = (0.01, 0.03, 0.1, 0.3)
 

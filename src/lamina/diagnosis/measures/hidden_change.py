@@ -21,11 +21,11 @@ from math import pi, sqrt
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from lamina.diagnosis.measurement import Axes, Fact, FactName, Location, Measurement, Series
 from lamina.diagnosis.measures.base import POWER, Evidence, Measure, require
 from lamina.diagnosis.measures.reading import branch_of, placement_of, positions, stacks_of, stream, variance
 from lamina.diagnosis.measures.statistics import fit_power, ratio
 from lamina.diagnosis.recording.records import StackRecord
-from lamina.diagnosis.results import Axes, Fact, FactName, Location, Measurement, Series
 
 MEAN_OF_ABSOLUTE = sqrt(2 / pi)
 """E|z| for z ~ N(0, 1)."""

@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from itertools import accumulate
 from math import nan, sqrt
 
+from lamina.diagnosis.measurement import Axes, Fact, FactName, Grid, Location, Measurement, Series
 from lamina.diagnosis.measures.base import SLOPE, Evidence, Measure, require
 from lamina.diagnosis.measures.contributions import contributions
 from lamina.diagnosis.measures.reading import branch_of, placement_of, stacks_of, stream, variance
 from lamina.diagnosis.measures.statistics import fit, ratio
 from lamina.diagnosis.recording.records import StackRecord
-from lamina.diagnosis.results import Axes, Fact, FactName, Grid, Location, Measurement, Series
 
 SUM_OF_SQUARES = FactName("Σβᵢᵢ²")
 SMALLEST_ROW_SUM = FactName("smallest row sum")

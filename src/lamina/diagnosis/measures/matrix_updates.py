@@ -12,8 +12,8 @@ from __future__ import annotations
 from math import nan
 from statistics import fmean
 
+from lamina.diagnosis.measurement import Axes, Fact, Location, Measurement, Series
 from lamina.diagnosis.measures.base import LARGEST_TO_LEAST, Evidence, Measure, NotMeasurable, require
-from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
 from lamina.diagnosis.watching.observation import Observation
 
 KINDS = ("query", "key", "value", "output")

@@ -13,10 +13,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from lamina.diagnosis.measurement import Axes, Fact, Location, Measurement, Series
 from lamina.diagnosis.measures.base import POWER, Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.reading import positions, stacks_of
 from lamina.diagnosis.measures.statistics import fit_power
-from lamina.diagnosis.results import Axes, Fact, Location, Measurement, Series
 
 POSITIONS, ITERATIONS = 16, 20
 

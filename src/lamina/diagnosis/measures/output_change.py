@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lamina.diagnosis.measurement import Axes, Fact, FactName, Measurement, Series
 from lamina.diagnosis.measures.base import Evidence, Factory, Measure, require
 from lamina.diagnosis.measures.reading import positions
 from lamina.diagnosis.measures.statistics import average, fit, with_spread
@@ -22,7 +23,6 @@ from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.own import own_stacks
 from lamina.diagnosis.recording.passes import Pass, recording
 from lamina.diagnosis.recording.taps import norm_of
-from lamina.diagnosis.results import Axes, Fact, FactName, Measurement, Series
 from lamina.model.modes import evaluation_mode
 from lamina.residual.base import Placement
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.measures.base import NotMeasurable
 from lamina.diagnosis.recording.records import NormRecord, Record, RecordedTensor, StackRecord, SublayerRecord
-from lamina.diagnosis.results import Location
 from lamina.residual.base import Placement
 
 SAMPLE = 64

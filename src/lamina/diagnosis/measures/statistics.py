@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from lamina.diagnosis.measurement import Fact, Grid, Location, Measurement, Series
 from lamina.diagnosis.measures.base import NotMeasurable
-from lamina.diagnosis.results import Fact, Grid, Location, Measurement, Series
 
 
 class _Identified(Protocol):

@@ -19,11 +19,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from torch import Tensor
 
+from lamina.diagnosis.measurement import Axes, Fact, FactName, Location, Measurement, Series
 from lamina.diagnosis.measures.base import Evidence, Measure, require
 from lamina.diagnosis.measures.reading import branch_of, placement_of, positions, stacks_of, streams
 from lamina.diagnosis.measures.statistics import ratio
 from lamina.diagnosis.recording.records import RecordedTensor, StackRecord
-from lamina.diagnosis.results import Axes, Fact, FactName, Location, Measurement, Series
 
 EPSILON = 0.1
 STREAM = "stream"

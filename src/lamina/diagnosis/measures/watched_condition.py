@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from math import nan
 
+from lamina.diagnosis.measurement import Axes, Location, Measurement
 from lamina.diagnosis.measures.adam_conditioning import CONDITION_NUMBER
 from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.watched_series import over_steps
-from lamina.diagnosis.results import Axes, Location, Measurement
 
 
 class WatchedCondition(Measure):

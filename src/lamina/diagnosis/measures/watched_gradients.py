@@ -7,9 +7,9 @@ After Liu et al. 2020, figures 5 and 11.
 
 from __future__ import annotations
 
+from lamina.diagnosis.measurement import Axes, Measurement
 from lamina.diagnosis.measures.base import Evidence, Measure, require
 from lamina.diagnosis.measures.watched_series import by_kind
-from lamina.diagnosis.results import Axes, Measurement
 
 
 class WatchedGradients(Measure):

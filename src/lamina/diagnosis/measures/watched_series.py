@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from math import isfinite, nan
 from statistics import median
 
+from lamina.diagnosis.measurement import Grid, Location, Series
 from lamina.diagnosis.measures.layer_gradients import NormsByLayer, WeakestLayer, norms_over_kinds, weakest_layer
-from lamina.diagnosis.results import Grid, Location, Series
 from lamina.diagnosis.watching.observation import MatrixObservation, Observation
 
 MatrixQuantity = Callable[[MatrixObservation], float | None]

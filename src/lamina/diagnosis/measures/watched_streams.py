@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from math import nan
 
+from lamina.diagnosis.measurement import Axes, Location, Measurement
 from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.watched_series import layer_map, over_steps
-from lamina.diagnosis.results import Axes, Location, Measurement
 
 LARGEST = "largest"
 """The quantity of the lines that show the largest absolute value."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lamina.diagnosis.measurement import Axes, Fact, FactName, Measurement
 from lamina.diagnosis.measures.base import Evidence, Measure, require
 from lamina.diagnosis.measures.watched_series import by_kind
-from lamina.diagnosis.results import Axes, Fact, FactName, Measurement
 from lamina.diagnosis.watching.observation import Observation
 
 WATCHED_STEPS = FactName("watched steps")

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from math import nan
 
+from lamina.diagnosis.measurement import Axes, Fact, FactName, Location, Measurement
 from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.watched_series import over_steps, weakest_by_stack
-from lamina.diagnosis.results import Axes, Fact, FactName, Location, Measurement
 
 STACK_OF_THE_LOSS = FactName("stack of the loss")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from lamina.diagnosis.results import Location
+from lamina.diagnosis.measurement import Location
 from lamina.model.stack import Stack
 from lamina.residual.base import Place
 

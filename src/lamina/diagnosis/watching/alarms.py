@@ -20,8 +20,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.measures.watched_series import weakest_by_stack
-from lamina.diagnosis.results import Location
 from lamina.diagnosis.watching.observation import MatrixObservation, Observation, OutsideBand
 from lamina.formatting import short
 from lamina.options import Formerly, Options

@@ -10,8 +10,8 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from lamina.diagnosis.measurement import Location, Measurement, TypedResult
 from lamina.diagnosis.measures.adam_conditioning import CONDITION_NUMBER
-from lamina.diagnosis.results import Location, Measurement, TypedResult
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
 

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
+from lamina.diagnosis.measurement import Location, Measurement
 from lamina.diagnosis.measures.adam_conditioning import AdamConditioning
 from lamina.diagnosis.measures.base import NotMeasurable
 from lamina.diagnosis.recording.matrices import NamedMatrix
 from lamina.diagnosis.recording.taps import norm_of
-from lamina.diagnosis.results import Location, Measurement
 from lamina.diagnosis.watching.observation import MatrixObservation, StreamObservation
 
 

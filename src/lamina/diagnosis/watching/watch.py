@@ -34,11 +34,12 @@ from torch.utils.hooks import RemovableHandle
 from lamina.diagnosis.checks import CheckThresholds, run_checks
 from lamina.diagnosis.checks.vanished import Vanished
 from lamina.diagnosis.examine import lacking
+from lamina.diagnosis.measurement import Measurement, NotMeasured, Stage
 from lamina.diagnosis.measures import measures_that_need, take
 from lamina.diagnosis.measures.base import Evidence
 from lamina.diagnosis.options import DiagnoseOptions
 from lamina.diagnosis.recording.layers import find_layers, unwrap
-from lamina.diagnosis.results import Diagnosis, Measurement, NotMeasured, Stage
+from lamina.diagnosis.results import Diagnosis
 from lamina.diagnosis.watching.alarms import Alarm, UpdateBands, update_alarm, vanished_gradient_alarm
 from lamina.diagnosis.watching.observation import Observation
 from lamina.diagnosis.watching.probes import StepProbe, StreamProbe

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from lamina.diagnosis.results import Axes
+from lamina.diagnosis.measurement import Axes
 from lamina.formatting import power_of_ten, printable, short
 from lamina.report.figures.panels import Curve, Panel
 from lamina.report.figures.style import BLACK, LineStyle

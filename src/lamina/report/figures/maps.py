@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from markupsafe import Markup
 
-from lamina.diagnosis.results import Grid
+from lamina.diagnosis.measurement import Grid
 from lamina.formatting import printable, short
 from lamina.report.figures.svg import canvas, drawing, inline
 

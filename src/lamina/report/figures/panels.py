@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lamina.diagnosis.results import Location, Measurement, Series, Stage
+from lamina.diagnosis.measurement import Location, Measurement, Series, Stage
 from lamina.report.figures.style import NEUTRAL, LineStyle, part_styles
 from lamina.report.labels import FIELDS, FIRST_STREAM, OTHER_MODULES, field_value, name_of, prediction_name
 

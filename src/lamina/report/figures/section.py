@@ -9,7 +9,7 @@ from functools import cached_property
 
 from markupsafe import Markup
 
-from lamina.diagnosis.results import Axes, Description, Grid, Measurement
+from lamina.diagnosis.measurement import Axes, Description, Grid, Measurement
 from lamina.report.figures.curves import describe_unplotted, draw_legend_key, draw_panels
 from lamina.report.figures.maps import draw_maps
 from lamina.report.figures.panels import MeasuredModel, Panel, choose_panels

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lamina.diagnosis.results import Stage
+from lamina.diagnosis.measurement import Stage
 from lamina.errors import UserError
 from lamina.formatting import duration, size, with_spread
 from lamina.report.figures.curves import PICTURES, draw_standalone

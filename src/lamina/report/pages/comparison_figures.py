@@ -7,7 +7,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from lamina.diagnosis.results import Axes, Description, Diagnosis, Fact, Grid, Location, Measurement, Series, Stage
+from lamina.diagnosis.measurement import Axes, Description, Fact, Grid, Location, Measurement, Series, Stage
+from lamina.diagnosis.results import Diagnosis
 from lamina.report.figures.panels import Curve, Panel
 from lamina.report.figures.section import FigureSection, anchor_of, figure_sections
 from lamina.report.figures.style import model_styles

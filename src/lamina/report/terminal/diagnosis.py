@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lamina.diagnosis.results import Diagnosis, Location, Measurement, Series
+from lamina.diagnosis.measurement import Location, Measurement, Series
+from lamina.diagnosis.results import Diagnosis
 from lamina.formatting import duration, printable, short
 from lamina.report.findings import NamedDiagnosis, name_diagnoses
 from lamina.report.labels import check_name, name_of
