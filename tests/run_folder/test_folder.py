@@ -14,6 +14,7 @@ import pytest
 
 from lamina.errors import UserError
 from lamina.run_folder.folder import RunFolder
+from lamina.run_folder.records import Cost
 from lamina.tasks.base import SampleOutput
 
 
@@ -149,10 +150,10 @@ def test_a_run_moved_aside_has_a_successor(run: RunFolder) -> None:
 
 
 def test_cost_adds_up_over_attempts(run: RunFolder) -> None:
-    assert run.cost() == (0.0, 0)
+    assert run.cost.read() is None
     run.add_cost(1.5, 300)
     run.add_cost(2.0, 200)
-    assert run.cost() == (3.5, 300)
+    assert run.cost.read() == Cost(seconds=3.5, memory=300)
 
 
 def test_paths_and_status_are_read_without_torch() -> None:

@@ -18,6 +18,7 @@ from lamina.diagnosis.results import Diagnosis
 from lamina.diagnosis.watching.observation import write_observations
 from lamina.errors import UserError
 from lamina.report.pages.diagnosis import save_diagnoses
+from lamina.run_folder.records import ObservationsFile
 from lamina.runs.diagnose import NO_CHECKPOINT, Extent, subjects_of
 from lamina.runs.run import Run, read_config
 from lamina.training.checkpoint import storage as checkpoint
@@ -250,7 +251,7 @@ def test_a_file_that_is_no_diagnosis_is_named(tmp_path: Path, content: str) -> N
 
 def test_files_of_a_run_that_hold_no_diagnosis_are_left_out_and_named(tmp_path: Path) -> None:
     make("pre-ln").write(tmp_path / "start.json")
-    write_observations(tmp_path / "observations.json", [])
+    write_observations(ObservationsFile(tmp_path / "observations.json"), [])
     (tmp_path / "failure.json").write_text('{"step": 3}')
     files = [str(tmp_path / name) for name in ("failure.json", "observations.json", "start.json")]
     result = CliRunner().invoke(app, ["diagnose", *files, "--output", str(tmp_path / "why.md")])

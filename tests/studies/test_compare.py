@@ -86,9 +86,10 @@ def test_trained_once_then_used_again_and_moved_aside_when_outdated(
     first = {name: losses(path) for name, path in paths.items()}
     assert all(len(values) == 4 for values in first.values())
     assert first["post-ln-1-seed1"] != first["b2t-1-seed1"]
-    seconds, memory = RunFolder(paths["b2t-1-seed1"]).cost()
-    assert seconds > 0
-    assert memory > 50 * 2**20
+    cost = RunFolder(paths["b2t-1-seed1"]).cost.read()
+    assert cost is not None
+    assert cost.seconds > 0
+    assert cost.memory > 50 * 2**20
 
     stamps = stamps_of(paths.values(), "status.json", "diagnosed.json")
     trained(cells, folder)

@@ -12,8 +12,10 @@ from lamina.data.sources import source_options
 from lamina.data.store import Store
 from lamina.diagnosis import measures
 from lamina.model.presets import PRESETS
+from lamina.run_folder.folder import RunFolder
+from lamina.run_folder.records import Fingerprint
 from lamina.runs.diagnose import Extent
-from lamina.studies.reuse import Fingerprint, diagnosis_fingerprint, result_versions, scheme_versions
+from lamina.studies.reuse import changes_between, diagnosis_fingerprint, fingerprint, result_versions, scheme_versions
 from lamina.tasks import TASKS
 from lamina.training.config import RunConfig
 from lamina.training.optimisers import OPTIMISERS
@@ -34,11 +36,11 @@ def config(**changes: object) -> RunConfig:
 
 
 def changes(store: Store, now: RunConfig, before: Fingerprint) -> list[str]:
-    return Fingerprint.of(now, store).changes_since(before)
+    return changes_between(before, fingerprint(now, store))
 
 
 def test_config_and_data_count_and_are_named(store: Store, tmp_path: Path) -> None:
-    base = Fingerprint.of(config(), store)
+    base = fingerprint(config(), store)
     assert changes(store, config(), base) == []
     assert changes(store, config(seed=2), base) == ["seed: 1 -> 2"]
     faster = config(schedule={"learning_rate": 0.002}, model={"residual": "b2t", "num_layers": 3})
@@ -49,18 +51,18 @@ def test_config_and_data_count_and_are_named(store: Store, tmp_path: Path) -> No
 
 def test_what_affects_no_result_does_not_count(store: Store) -> None:
     quieter = config(train={"threads": 2, "log_every": 7, "track": ["tensorboard"]}, data={"store": "elsewhere"})
-    assert changes(store, quieter, Fingerprint.of(config(), store)) == []
+    assert changes(store, quieter, fingerprint(config(), store)) == []
 
 
 def test_length_and_precision_count(store: Store) -> None:
-    base = Fingerprint.of(config(), store)
+    base = fingerprint(config(), store)
     assert changes(store, config(train={"steps": 7}), base) == ["train.steps: 20000 -> 7"]
     assert changes(store, config(train={"precision": "bf16"}), base) == ["train.precision: fp32 -> bf16"]
 
 
 def test_a_preset_counts_by_its_values(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     named = config(model={"preset": "iwslt", "residual": "b2t"})
-    base = Fingerprint.of(named, store)
+    base = fingerprint(named, store)
     spelt = {name: value for name, value in PRESETS["iwslt"].items() if name != "vocab_size"} | {"residual": "b2t"}
     assert changes(store, config(model=spelt), base) == []
     monkeypatch.setitem(PRESETS, "iwslt", PRESETS["iwslt"] | {"num_heads": 8})
@@ -70,20 +72,20 @@ def test_a_preset_counts_by_its_values(store: Store, monkeypatch: pytest.MonkeyP
 
 def test_it_survives_its_file(store: Store, tmp_path: Path) -> None:
     pair = config(model={"residual": ["post-ln", "b2t"], "num_layers": (2, 3), "adaptive_cutoffs": ()})
-    base = Fingerprint.of(pair, store)
-    base.save(tmp_path / "file.json")
-    loaded = Fingerprint.load(tmp_path / "file.json")
-    assert loaded == base
+    base = fingerprint(pair, store)
+    file = RunFolder(tmp_path).fingerprint
+    file.write(base)
+    assert file.read() == base
     assert changes(store, pair, base) == []
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"config": "1f", "data": "2e", "code": "3d"}'])
 def test_a_run_without_a_readable_record_is_trained_again(store: Store, tmp_path: Path, text: str) -> None:
-    file = tmp_path / "file.json"
-    assert Fingerprint.load(file) is None
-    file.write_text(text)
-    assert Fingerprint.load(file) is None
-    assert Fingerprint.of(config(), store).changes_since(None) == ["the former run has no record of what it depends on"]
+    file = RunFolder(tmp_path).fingerprint
+    assert file.read() is None
+    file.path.write_text(text)
+    assert file.read() is None
+    assert changes_between(None, fingerprint(config(), store)) == ["the former run has no record of what it depends on"]
 
 
 def test_versions_are_those_of_what_the_run_uses() -> None:
@@ -94,7 +96,7 @@ def test_versions_are_those_of_what_the_run_uses() -> None:
 
 def test_raised_versions_count_for_the_runs_that_depend_on_them(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     b2t, other = config(), config(model={"residual": "siamese", "num_layers": 2})
-    before = Fingerprint.of(b2t, store), Fingerprint.of(other, store)
+    before = fingerprint(b2t, store), fingerprint(other, store)
     monkeypatch.setattr(residual.find("b2t"), "result_version", 2)
     assert changes(store, b2t, before[0]) == ["result version of scheme b2t: 1 -> 2"]
     assert changes(store, other, before[1]) == []
@@ -109,7 +111,7 @@ def test_raised_versions_count_for_the_runs_that_depend_on_them(store: Store, mo
 def test_runs_of_an_initialisation_that_has_changed_are_trained_again(store: Store) -> None:
     """A run that was trained before initialisations had versions has no version of its own on record."""
     fairseq = config(model={"init": "fairseq"})
-    now = Fingerprint.of(fairseq, store)
+    now = fingerprint(fairseq, store)
     assert now.versions["initialisation fairseq"] == 2
     before = now.model_copy(
         update={"versions": {name: version for name, version in now.versions.items() if "initialisation" not in name}}
@@ -121,7 +123,7 @@ def test_runs_of_an_initialisation_that_has_changed_are_trained_again(store: Sto
 
 def test_runs_of_an_optimiser_that_has_changed_are_trained_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     adam, sgd = config(), config(optimiser={"name": "sgd"})
-    before = Fingerprint.of(adam, store), Fingerprint.of(sgd, store)
+    before = fingerprint(adam, store), fingerprint(sgd, store)
     monkeypatch.setattr(OPTIMISERS["adam"], "result_version", 2)
     assert changes(store, adam, before[0]) == ["result version of optimiser adam: 1 -> 2"]
     assert changes(store, sgd, before[1]) == []
@@ -138,11 +140,11 @@ def test_a_scheme_depends_on_the_versions_of_those_it_derives_from(monkeypatch: 
 
 def test_another_scheme_is_named_once(store: Store) -> None:
     other = config(model={"residual": "siamese", "num_layers": 2})
-    assert changes(store, other, Fingerprint.of(config(), store)) == ["model.residual: b2t -> siamese"]
+    assert changes(store, other, fingerprint(config(), store)) == ["model.residual: b2t -> siamese"]
 
 
 def test_what_diagnoses_depend_on_does_not_change_the_training(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    base, diagnosed = Fingerprint.of(config(), store), diagnosis_fingerprint(config(), Extent())
+    base, diagnosed = fingerprint(config(), store), diagnosis_fingerprint(config(), Extent())
     stricter = config(diagnose={"thresholds": {"vanishing": {"failure": 0.5}}})
     assert changes(store, stricter, base) == []
     assert diagnosis_fingerprint(stricter, Extent()) != diagnosed

@@ -66,8 +66,8 @@ class LaminaCallback:
         self.watch.close()
         if state.is_world_process_zero:
             report = self.watch.report()
-            for ending in ("json", "html"):
-                report.save(_folder(arguments).diagnosis / f"watch.{ending}")
+            for form in ("json", "html"):
+                report.save(_folder(arguments).watch_report(form))
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         """All other events of the Trainer are ignored."""

@@ -10,6 +10,7 @@ from typing import Any
 from lamina.diagnosis.results import Diagnosis
 from lamina.errors import UserError
 from lamina.model.options import pair
+from lamina.run_folder.records import Cost
 from lamina.runs.run import Run
 from lamina.tasks import TASKS
 from lamina.tasks.base import SampleOutput
@@ -65,7 +66,7 @@ def read_run_results(paths: Sequence[Path]) -> list[RunResult]:
 def _read_result(run: Run) -> RunResult:
     summary, config, folder = run.summary(), run.config, run.folder
     lines = list(folder.metrics.read())
-    seconds, memory = folder.cost()
+    cost = folder.cost.read() or Cost()
     metric = TASKS[config.task].metric
     return RunResult(
         name=run.path.name,
@@ -78,8 +79,8 @@ def _read_result(run: Run) -> RunResult:
         validation_loss=_curve(lines, "valid_nll"),
         best_loss=summary.best_nll,
         metrics={metric: summary.final[metric]} if metric in summary.final and metric != "nll" else {},
-        seconds=seconds or None,
-        memory=memory or None,
+        seconds=cost.seconds or None,
+        memory=cost.memory or None,
         start=_read_diagnosis(folder.start_diagnosis),
         end=_read_diagnosis(folder.last_step_diagnosis()),
         samples=folder.samples.last(),

@@ -13,6 +13,7 @@
         training.json             what the watch measured in training
         observations.json         the watch's observations, from which a resumed run continues
         failure.json              step, batch and module of the first value that was not finite
+        watch.json, watch.html    the report of the watch in the output folder of a Hugging Face Trainer
       tensorboard/, wandb-id.txt  of the trackers
       fingerprint.json, diagnosed.json, cost.json, log.txt   of a comparison
       .lock                       held by the process that writes
@@ -40,6 +41,14 @@ from lamina.files.lock import Lock
 from lamina.options import Options
 from lamina.run_folder.checkpoints import AVERAGE, BEST, LATEST, list_checkpoints, name_step
 from lamina.run_folder.metrics import FINAL, values_of
+from lamina.run_folder.records import (
+    Cost,
+    DiagnosisFingerprint,
+    Failure,
+    Fingerprint,
+    ObservationsFile,
+    RecordFile,
+)
 from lamina.run_folder.samples import SamplesFile
 from lamina.version import __version__
 
@@ -107,14 +116,14 @@ class RunFolder:
         self.diagnosis = self.path / "diagnosis"
         self.start_diagnosis = self.diagnosis / "start.json"
         self.training_diagnosis = self.diagnosis / "training.json"
-        self.observations = self.diagnosis / "observations.json"
-        self.failure = self.diagnosis / "failure.json"
+        self.observations = ObservationsFile(self.diagnosis / "observations.json")
+        self.failure = RecordFile(self.diagnosis / "failure.json", Failure)
         self.tensorboard = self.path / "tensorboard"
         self.wandb_id = self.path / "wandb-id.txt"
-        self.fingerprint = self.path / "fingerprint.json"
-        self.diagnosed = self.path / "diagnosed.json"
+        self.fingerprint = RecordFile(self.path / "fingerprint.json", Fingerprint)
+        self.diagnosed = RecordFile(self.path / "diagnosed.json", DiagnosisFingerprint)
+        self.cost = RecordFile(self.path / "cost.json", Cost)
         self.log = self.path / "log.txt"
-        self._cost = self.path / "cost.json"
         self.status_file = self.path / "status.json"
         self._lock = Lock(self.path / ".lock")
 
@@ -148,6 +157,10 @@ class RunFolder:
     def last_step_diagnosis(self) -> Path | None:
         """The file of the diagnosis of the latest checkpoint that has one."""
         return max(self.diagnosis.glob("step-*.json"), default=None)
+
+    def watch_report(self, form: str) -> Path:
+        """The file of the watch's report, in a form such as `html`."""
+        return self.diagnosis / f"watch.{form}"
 
     def move_aside(self) -> Path:
         """Rename the folder to the first of `NAME.former1`, `NAME.former2` … that is free, and return that path."""
@@ -271,18 +284,10 @@ class RunFolder:
         ours = __version__
         return "" if version in ("", ours) else f"; the run was written by Lamina {str(version)[:20]}, this is {ours}"
 
-    def cost(self) -> tuple[float, int]:
-        """Seconds over all attempts, and the largest resident memory in bytes; zeros if nothing was written."""
-        try:
-            cost = json.loads(self._cost.read_bytes())
-            return float(cost["seconds"]), int(cost["memory"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return 0.0, 0
-
     def add_cost(self, seconds: float, memory: int) -> None:
         """Add the seconds of one attempt, and keep the largest memory."""
-        before, largest = self.cost()
-        write_file(self._cost, json.dumps({"seconds": before + seconds, "memory": max(largest, memory)}).encode())
+        before = self.cost.read() or Cost()
+        self.cost.write(Cost(seconds=before.seconds + seconds, memory=max(before.memory, memory)))
 
     def rewind(self, step: int) -> None:
         """Remove the metrics and samples of later steps: training resumes from this one."""

@@ -14,7 +14,6 @@ from typing import Any
 
 from lamina import residual
 from lamina.errors import UserError
-from lamina.files.atomic import write_file
 from lamina.run_folder.checkpoints import LATEST
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.diagnose import Extent
@@ -116,7 +115,7 @@ def train_cell(path: Path) -> int:
                 run.folder.add_cost(time.perf_counter() - began, _peak_memory())
     if _has_ended(run.folder):
         _diagnose(run)
-        write_file(run.folder.diagnosed, measured.encode())
+        run.folder.diagnosed.write(measured)
     status = run.folder.status()
     assert status is not None
     return status.exit_code
@@ -125,9 +124,7 @@ def train_cell(path: Path) -> int:
 def is_done(path: Path, config: RunConfig) -> bool:
     """Whether a run has ended and its diagnoses are up to date."""
     folder = RunFolder(path)
-    if not _has_ended(folder) or not folder.diagnosed.is_file():
-        return False
-    return folder.diagnosed.read_text() == diagnosis_fingerprint(config, EXTENT)
+    return _has_ended(folder) and folder.diagnosed.read() == diagnosis_fingerprint(config, EXTENT)
 
 
 def _has_ended(folder: RunFolder) -> bool:

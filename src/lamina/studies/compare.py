@@ -31,7 +31,7 @@ from lamina.runs.run import Run
 from lamina.studies.cells import GridCell, is_done
 from lamina.studies.engines import Engine
 from lamina.studies.engines.local import LocalEngine
-from lamina.studies.reuse import Fingerprint
+from lamina.studies.reuse import changes_between, fingerprint
 from lamina.tasks import build_task
 from lamina.terminal import open_console
 
@@ -128,16 +128,16 @@ def _prepare_folder(cell: GridCell, store: Store, folder: Path, console: Console
     The folder is claimed first, so that a run that another process trains is neither renamed nor changed.
     """
     run = RunFolder(folder / cell.name)
-    now = Fingerprint.of(cell.config, store)
+    now = fingerprint(cell.config, store)
     if run.status() is not None:
-        changes = now.changes_since(Fingerprint.load(run.fingerprint))
+        changes = changes_between(run.fingerprint.read(), now)
         if changes:
             with run.claim():
                 aside = run.move_aside()
             console.print(f"{cell.name} is trained again ({'; '.join(changes)}); the former run is now {aside}")
     with RunFolder(run.path).claim() as claimed:
         claimed.store_config(to_toml(cell.config.resolved(store)))
-        now.save(claimed.fingerprint)
+        claimed.fingerprint.write(now)
 
 
 def _last_message(path: Path, code: int) -> str:

@@ -13,24 +13,21 @@ does not, the golden values that guard the result versions differ under it, and 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter
 
 from lamina import residual, training
 from lamina.data.store import MANIFEST, Store
 from lamina.diagnosis import measures
 from lamina.diagnosis.checks import CHECKS
-from lamina.files.atomic import write_file
 from lamina.files.hashes import hash_file
 from lamina.model.initialisation import RESULT_VERSIONS
 from lamina.model.options import pair
-from lamina.options import Affects, Options, result_values
+from lamina.options import Affects, result_values
 from lamina.registry import Registry
+from lamina.run_folder.records import DiagnosisFingerprint, Fingerprint
 from lamina.runs.changes import differences
 from lamina.runs.diagnose import Extent
 from lamina.tasks import TASKS
@@ -38,49 +35,28 @@ from lamina.training.config import RunConfig
 from lamina.training.optimisers import OPTIMISERS
 
 
-class Fingerprint(Options):
-    """Everything that the results of a run depend on."""
+def fingerprint(config: RunConfig, store: Store) -> Fingerprint:
+    """The fingerprint of a run if it were trained now."""
+    return Fingerprint(
+        config=result_values(config.resolved(store), Affects.RESULTS, Affects.LENGTH, Affects.ROUNDING),
+        data=hash_file(store.folder / MANIFEST),
+        versions=result_versions(config),
+    )
 
-    config: dict[str, Any]
-    """Every value that affects results, with the preset's in place of its name."""
-    data: str
-    """The hash of the store's manifest, which holds the hashes of all its files."""
-    versions: dict[str, int]
-    """The result versions, by component: `shared path`, `scheme b2t`, `task translation`."""
 
-    @classmethod
-    def of(cls, config: RunConfig, store: Store) -> Self:
-        """The fingerprint of a run if it were trained now."""
-        return cls(
-            config=result_values(config.resolved(store), Affects.RESULTS, Affects.LENGTH, Affects.ROUNDING),
-            data=hash_file(store.folder / MANIFEST),
-            versions=result_versions(config),
-        )
-
-    @classmethod
-    def load(cls, file: Path) -> Self | None:
-        """The fingerprint that was written when a run was trained; None if it is missing or cannot be read."""
-        try:
-            return cls.model_validate_json(file.read_bytes())
-        except (OSError, ValidationError):
-            return None
-
-    def save(self, file: Path) -> None:
-        write_file(file, self.model_dump_json(indent=1).encode())
-
-    def changes_since(self, before: Fingerprint | None) -> list[str]:
-        """The differences, such as `schedule.learning_rate: 0.001 -> 0.002`; empty if the run can be reused."""
-        if before is None:
-            return ["the former run has no record of what it depends on"]
-        found = [f"{key}: {old} -> {new}" for key, old, new in differences(before.config, self.config, RunConfig)]
-        found += [f"data: {before.data[:12]} -> {self.data[:12]}"] if before.data != self.data else []
-        is_same_config = before.config == self.config
-        for component, old, new in differences(before.versions, self.versions):
-            if old is None and is_same_config:
-                old = 1  # the component had no version of its own when the run was trained
-            if old is not None and new is not None and old != new:  # else the config names another scheme or task
-                found.append(f"result version of {component}: {old} -> {new}")
-        return found
+def changes_between(before: Fingerprint | None, now: Fingerprint) -> list[str]:
+    """The differences, such as `schedule.learning_rate: 0.001 -> 0.002`; empty if the run can be reused."""
+    if before is None:
+        return ["the former run has no record of what it depends on"]
+    found = [f"{key}: {old} -> {new}" for key, old, new in differences(before.config, now.config, RunConfig)]
+    found += [f"data: {before.data[:12]} -> {now.data[:12]}"] if before.data != now.data else []
+    is_same_config = before.config == now.config
+    for component, old, new in differences(before.versions, now.versions):
+        if old is None and is_same_config:
+            old = 1  # the component had no version of its own when the run was trained
+        if old is not None and new is not None and old != new:  # else the config names another scheme or task
+            found.append(f"result version of {component}: {old} -> {new}")
+    return found
 
 
 def result_versions(config: RunConfig) -> dict[str, int]:
@@ -120,9 +96,12 @@ def _with_bases(registry: Registry[Any], member: type) -> Iterator[tuple[str, in
             yield names[each], vars(each).get("result_version", 1)
 
 
-def diagnosis_fingerprint(config: RunConfig, extent: Extent) -> str:
-    """Everything else that the diagnoses of a run depend on, as JSON."""
-    thresholds = config.diagnose.thresholds.model_dump(mode="json")
-    installed = {"measures": list(measures.MEASURES), "checks": list(CHECKS)}
-    values = {"version": measures.RESULT_VERSION, "thresholds": thresholds, "extent": asdict(extent), **installed}
-    return json.dumps(values, indent=1)
+def diagnosis_fingerprint(config: RunConfig, extent: Extent) -> DiagnosisFingerprint:
+    """Everything else that the diagnoses of a run depend on, if it were diagnosed now."""
+    return DiagnosisFingerprint(
+        version=measures.RESULT_VERSION,
+        thresholds=config.diagnose.thresholds.model_dump(mode="json"),
+        extent=TypeAdapter(Extent).dump_python(extent, mode="json"),
+        measures=list(measures.MEASURES),
+        checks=list(CHECKS),
+    )

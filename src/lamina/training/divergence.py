@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from lamina.files.atomic import write_file
+from lamina.run_folder.records import Failure
 from lamina.tasks.base import Inputs
 from lamina.training.distributed.parallel import local_part
 
@@ -58,7 +57,7 @@ def is_finite(value: Tensor | float) -> bool:
 def explain_divergence(
     training: Training, micro_batches: Sequence[Inputs], labels: int, loss: float, gradient_norm: float
 ) -> Diverged:
-    """Run a step whose loss or gradient is not finite again to find the module; write failure.json and a checkpoint.
+    """Run a step whose loss or gradient is not finite again to find the module; write `Failure` and a checkpoint.
 
     The weights are those before the step.
     """
@@ -66,16 +65,16 @@ def explain_divergence(
     where = name_bad_module(training.model, lambda: training.backward(micro_batches, labels), training.world.gather)
     epoch, index = training.epoch, training.index
     if training.world.is_first:
-        report = {
-            "step": training.step + 1,
-            "epoch": epoch,
-            "batch": index,
-            "examples": training.batches.plan.epoch(epoch)[index].tolist(),
-            "loss": str(loss),
-            "gradient_norm": str(gradient_norm),
-            "first_bad": where,
-        }
-        write_file(training.folder.failure, json.dumps(report, indent=1).encode())
+        failure = Failure(
+            step=training.step + 1,
+            epoch=epoch,
+            batch=index,
+            examples=training.batches.plan.epoch(epoch)[index].tolist(),
+            loss=str(loss),
+            gradient_norm=str(gradient_norm),
+            first_bad=where,
+        )
+        training.folder.failure.write(failure)
     training.save()
     what = "gradient" if is_finite(loss) else "loss"
     step = f"step {training.step + 1} (epoch {epoch}, batch {index})"

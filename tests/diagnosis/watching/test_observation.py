@@ -18,6 +18,7 @@ from lamina.diagnosis.watching.observation import (
     write_observations,
 )
 from lamina.errors import UserError
+from lamina.run_folder.records import ObservationsFile
 from support.measurements import fact, measurement
 
 
@@ -80,7 +81,7 @@ def test_observations_survive_their_file_whatever_was_measured(tmp_path: Path) -
         outside=(OutsideBand(location=QUERY, times_usual=math.inf),),
         unstable=True,
     )
-    file = tmp_path / "observations.json"
+    file = ObservationsFile(tmp_path / "observations.json")
     assert read_observations(file, until=3) == []
     write_observations(file, [observed])
     assert str(read_observations(file, until=3)) == str([observed]), "NaN is not equal to itself"
@@ -97,8 +98,8 @@ def test_observations_survive_their_file_whatever_was_measured(tmp_path: Path) -
     ],
 )
 def test_other_files_are_refused_with_the_consequence(content: str, message: str, tmp_path: Path) -> None:
-    file = tmp_path / "observations.json"
-    file.write_text(content)
+    file = ObservationsFile(tmp_path / "observations.json")
+    file.path.write_text(content)
     with pytest.raises(UserError, match=message) as found:
         read_observations(file, until=3)
-    assert str(found.value).startswith(str(file))
+    assert str(found.value).startswith(str(file.path))

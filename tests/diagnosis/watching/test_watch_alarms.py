@@ -21,6 +21,7 @@ from lamina.diagnosis.watching.observation import (
 )
 from lamina.diagnosis.watching.watch import Watch
 from lamina.model.models import EncoderDecoder
+from lamina.run_folder.records import ObservationsFile
 from support.measurements import advice
 from support.small_models import small_model
 from support.training_loops import adam, loop, take
@@ -191,7 +192,7 @@ def test_a_resumed_watch_continues_from_its_observations(tmp_path: Path) -> None
     told_in_parts: list[Any] = []
     first = begin(told_in_parts)
     go_on(first, range(1, 29))
-    file = tmp_path / "observations.json"
+    file = ObservationsFile(tmp_path / "observations.json")
     write_observations(file, first.history)
     history = read_observations(file, until=28)
     again = Watch(first.model, first.optimiser, every=2, step=28, history=history, on_warning=told_in_parts.append)

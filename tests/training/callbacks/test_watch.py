@@ -10,6 +10,7 @@ import torch
 from lamina.diagnosis.results import Diagnosis
 from lamina.diagnosis.watching.observation import read_observations
 from lamina.run_folder.folder import RunFolder
+from lamina.run_folder.records import ObservationsFile
 from lamina.runs.diagnose import Extent
 from lamina.runs.run import Run, read_config
 from support.small_runs import config_for, weights
@@ -45,7 +46,7 @@ def watched_run(folder: Path, *parts: int) -> Path:
 def test_a_run_that_is_resumed_keeps_its_observations(tmp_path: Path) -> None:
     once, parts = watched_run(tmp_path / "once", 8), watched_run(tmp_path / "parts", 5)
     observations = parts / "diagnosis" / "observations.json"
-    assert [each.step for each in read_observations(observations, until=9)] == [2, 4]
+    assert [each.step for each in read_observations(ObservationsFile(observations), until=9)] == [2, 4]
     shutil.copy(once / "diagnosis" / "observations.json", observations)  # as if killed after its next observation
     watched_run(tmp_path / "parts", 8)
     one, other = (Diagnosis.read(run / "diagnosis" / "training.json") for run in (once, parts))

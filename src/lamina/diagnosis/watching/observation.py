@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from math import inf, isfinite, isnan
-from pathlib import Path
-from typing import Literal
-
-from pydantic import ValidationError
 
 from lamina.diagnosis.measurement import Location, Measurement, TypedResult
 from lamina.diagnosis.measures.adam_conditioning import CONDITION_NUMBER
-from lamina.errors import UserError
-from lamina.files.atomic import write_file
+from lamina.run_folder.records import ObservationsFile
 
-VERSION: Literal[2] = 2
+VERSION = 2
+"""The version of `Observation`, which is stored with observations: files of another one are not read."""
 
 
 class MatrixObservation(TypedResult):
@@ -112,35 +107,10 @@ def flat_name(location: Location) -> str:
     return location.module or ".".join(str(part) for part in parts if part is not None)
 
 
-class _ObservationFile(TypedResult):
-    version: Literal[2] = VERSION
-    observations: tuple[Observation, ...]
+def write_observations(file: ObservationsFile, observations: Sequence[Observation]) -> None:
+    file.write(VERSION, observations)
 
 
-def write_observations(file: Path, observations: Sequence[Observation]) -> None:
-    write_file(file, _ObservationFile(observations=tuple(observations)).model_dump_json().encode())
-
-
-def read_observations(file: Path, until: int) -> list[Observation]:
+def read_observations(file: ObservationsFile, until: int) -> list[Observation]:
     """The observations up to a step, from which training is resumed; none where there is no file."""
-    try:
-        raw = file.read_bytes()
-    except FileNotFoundError:
-        return []
-    try:
-        observations = _ObservationFile.model_validate_json(raw).observations
-    except ValidationError as error:
-        raise UserError(f"{file}: {_explain(raw)}") from error
-    return [each for each in observations if each.step <= until]
-
-
-def _explain(raw: bytes) -> str:
-    """Why a file could not be read as observations."""
-    way_out = "the steps watched before are left out"
-    try:
-        version = json.loads(raw)["version"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return f"not a file of observations; {way_out}"
-    if version != VERSION:
-        return f"observations in format {version}, but this version of Lamina reads format {VERSION}; {way_out}"
-    return f"damaged; {way_out}"
+    return [each for each in file.read(VERSION, Observation) if each.step <= until]

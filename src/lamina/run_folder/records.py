@@ -1,0 +1,116 @@
+"""The JSON files of a run folder that hold one record: cost, failure, and what results and diagnoses depend on.
+
+`observations.json` holds a list of records whose class belongs to `diagnosis`; its format is defined here as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from lamina.errors import UserError
+from lamina.files.atomic import write_file
+from lamina.options import Options
+
+Record = TypeVar("Record", bound=BaseModel)
+
+
+class RecordFile(Generic[Record]):
+    """A file that holds one record."""
+
+    def __init__(self, path: Path, kind: type[Record]) -> None:
+        self.path, self.kind = path, kind
+
+    def read(self) -> Record | None:
+        """The record; None if the file is missing or holds something else."""
+        try:
+            return self.kind.model_validate_json(self.path.read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def write(self, record: Record) -> None:
+        write_file(self.path, record.model_dump_json(indent=1).encode())
+
+
+class Cost(Options):
+    """What a run of a comparison took, over all attempts."""
+
+    seconds: float = 0.0
+    memory: int = 0
+    """The largest resident memory, in bytes."""
+
+
+class Failure(Options):
+    """The step whose loss or gradient was not finite."""
+
+    step: int
+    epoch: int
+    batch: int
+    """The index of the batch in its epoch."""
+    examples: tuple[int, ...]
+    """The indices of the examples of the batch."""
+    loss: str
+    """The loss as text, because JSON has neither NaN nor infinities."""
+    gradient_norm: str
+    first_bad: str
+    """The first module whose output or gradient was not finite."""
+
+
+class Fingerprint(Options):
+    """Everything that the results of a run depend on."""
+
+    config: dict[str, Any]
+    """Every value that affects results, with the preset's in place of its name."""
+    data: str
+    """The hash of the store's manifest, which holds the hashes of all its files."""
+    versions: dict[str, int]
+    """The result versions, by component: `shared path`, `scheme b2t`, `task translation`."""
+
+
+class DiagnosisFingerprint(Options):
+    """Everything else that the diagnoses of a run depend on."""
+
+    version: int
+    """The result version of the measures and checks."""
+    thresholds: dict[str, Any]
+    extent: dict[str, Any]
+    """The numbers of seeds, batches and tokens, the checkpoint, and the depths."""
+    measures: list[str]
+    checks: list[str]
+
+
+class ObservationsFile:
+    """`observations.json`: the observations of a watch, with the version of their class."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, version: int, observations: Sequence[BaseModel]) -> None:
+        listed = ",".join(each.model_dump_json() for each in observations)
+        write_file(self.path, f'{{"version":{version},"observations":[{listed}]}}'.encode())
+
+    def read(self, version: int, kind: type[Record]) -> list[Record]:
+        """The observations; none where there is no file. A `UserError` says why a file cannot be read."""
+        try:
+            raw = self.path.read_bytes()
+        except FileNotFoundError:
+            return []
+        left_out = "the steps watched before are left out"
+        try:
+            content = json.loads(raw)
+            found, observations = content["version"], content.get("observations")
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise UserError(f"{self.path}: not a file of observations; {left_out}") from error
+        if found != version:
+            raise UserError(
+                f"{self.path}: observations in format {found}, but this version of Lamina reads format {version}; "
+                f"{left_out}"
+            )
+        try:
+            return [kind.model_validate(each) for each in observations]
+        except (ValidationError, TypeError) as error:
+            raise UserError(f"{self.path}: damaged; {left_out}") from error
