@@ -89,7 +89,7 @@ def test_a_run_without_a_readable_record_is_trained_again(store: Store, tmp_path
 
 
 def test_versions_are_those_of_what_the_run_uses() -> None:
-    assert result_versions(config()) == {"shared path": 1, "scheme b2t": 1, "task translation": 1}
+    assert result_versions(config()) == {"shared path": 2, "scheme b2t": 1, "task translation": 1}
     pair = config(model={"residual": ["post-ln", "siamese"]}, task="summarisation")
     assert result_versions(pair).keys() == {"shared path", "scheme post-ln", "scheme siamese", "task summarisation"}
 
@@ -101,9 +101,9 @@ def test_raised_versions_count_for_the_runs_that_depend_on_them(store: Store, mo
     assert changes(store, b2t, before[0]) == ["result version of scheme b2t: 1 -> 2"]
     assert changes(store, other, before[1]) == []
     monkeypatch.setattr(TASKS["translation"], "result_version", 3)
-    monkeypatch.setattr(training, "RESULT_VERSION", 2)
+    monkeypatch.setattr(training, "RESULT_VERSION", 3)
     assert changes(store, other, before[1]) == [
-        "result version of shared path: 1 -> 2",
+        "result version of shared path: 2 -> 3",
         "result version of task translation: 1 -> 3",
     ]
 

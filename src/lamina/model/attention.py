@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from lamina.errors import UserError
 from lamina.model.cache import Cache, Memory
 from lamina.model.embedding import rotate
+from lamina.model.kernels.dropout import Dropout, attend_with_dropout
 from lamina.model.sequences import Sequences
 from lamina.model.sublayer import Sublayer
 from lamina.residual.base import Matrix
@@ -37,7 +38,7 @@ class Attention(Sublayer):
         if num_heads % num_kv_heads:
             raise UserError(f"{num_heads} heads cannot share {num_kv_heads} key-value heads; change num_kv_heads")
         self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, dim // num_heads
-        self.dropout, self.layer = dropout, layer
+        self.dropout, self.layer = Dropout(dropout), layer
         self.query = nn.Linear(dim, dim, bias=bias)
         self.key = nn.Linear(dim, num_kv_heads * self.head_dim, bias=bias)
         self.value = nn.Linear(dim, num_kv_heads * self.head_dim, bias=bias)
@@ -69,15 +70,14 @@ class Attention(Sublayer):
         grid = sequences.to_grid(queries)  # (rows, length, heads, head_dim)
         # Several rows may attend to one sentence (the beams of a search): they become further queries of that sentence.
         by_sentence = grid.reshape(len(keys), -1, *grid.shape[2:])
-        attended = F.scaled_dot_product_attention(
-            by_sentence.transpose(1, 2),  # (sentences, heads, queries, head_dim)
-            keys,
-            values,
-            attn_mask=mask,
-            dropout_p=self.dropout if self.training else 0.0,
-            is_causal=causal,
-            enable_gqa=self.num_heads != self.num_kv_heads,
-        )
+        by_head = by_sentence.transpose(1, 2)  # (sentences, heads, queries, head_dim)
+        if self.dropout.is_active:
+            attended = attend_with_dropout(by_head, keys, values, mask, causal, self.dropout)
+        else:
+            grouped = self.num_heads != self.num_kv_heads
+            attended = F.scaled_dot_product_attention(
+                by_head, keys, values, attn_mask=mask, is_causal=causal, enable_gqa=grouped
+            )
         return sequences.from_grid(attended.transpose(1, 2).reshape(grid.shape))
 
     def project(self, attended: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from lamina.errors import UserError
 from lamina.model.initialisation import initialise_table
+from lamina.model.kernels.dropout import Dropout
 from lamina.model.sequences import Lengths, Sequences
 
 _KERNEL, _STRIDE = 5, 2  # of the front end's convolutions
@@ -96,7 +97,7 @@ class Embedding(nn.Module):
             self.positions = LearnedPositions(max_length, dim)
         self.segments = nn.Embedding(num_segments, dim) if num_segments else None
         self.norm = nn.Identity() if norm is None else norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def initialise(self, init: str) -> None:
         if isinstance(self.positions, LearnedPositions):

@@ -8,6 +8,7 @@ from typing import Literal
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from lamina.model.kernels.dropout import Dropout
 from lamina.model.sublayer import Sublayer
 from lamina.residual.base import Matrix
 
@@ -30,7 +31,7 @@ class FeedForward(Sublayer):
         self.function = FUNCTIONS[activation]
         self.inner = nn.Linear(dim, inner_dim, bias=bias)
         self.gate = nn.Linear(dim, inner_dim, bias=bias) if activation == "swiglu" else None
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.outer = nn.Linear(inner_dim, dim, bias=bias)
 
     def matrices(self) -> Iterator[Matrix]:

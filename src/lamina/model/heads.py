@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from lamina.errors import UserError
 from lamina.model.embedding import AdaptiveTable
 from lamina.model.initialisation import initialise_matrix
+from lamina.model.kernels.dropout import Dropout
 from lamina.model.sequences import Sequences
 from lamina.residual.base import Matrix
 from lamina.residual.norm import without_autocast
@@ -143,7 +144,7 @@ class ClassHead(nn.Module):
 
     def __init__(self, dim: int, num_classes: int, dropout: float) -> None:
         super().__init__()
-        self.dense, self.dropout, self.output = nn.Linear(dim, dim), nn.Dropout(dropout), nn.Linear(dim, num_classes)
+        self.dense, self.dropout, self.output = nn.Linear(dim, dim), Dropout(dropout), nn.Linear(dim, num_classes)
 
     def initialise(self, init: str) -> None:
         for linear in (self.dense, self.output):

@@ -83,7 +83,8 @@ class ModelChoices(Options):
     """Number of channels of the first convolution of a speech model's front end, before its gated linear unit."""
 
     dropout: Probability = 0.1
-    """Dropout on the output of every sub-layer."""
+    """Dropout on the output of every sub-layer. Every dropout probability is rounded to a multiple of 1/256, or of
+    1/65,536 where that would change it by more than 2 %."""
     attention_dropout: Probability = 0.0
     """Dropout on attention weights."""
     activation_dropout: Probability = 0.0

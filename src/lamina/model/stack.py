@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from lamina import residual as schemes
 from lamina.errors import UserError, unknown
 from lamina.model.initialisation import Initialisation, initialise_matrix
+from lamina.model.kernels.dropout import Dropout
 from lamina.model.modes import profiling, refuse_sharded
 from lamina.model.sublayer import (
     OTHER,
@@ -79,7 +80,7 @@ class Layer(nn.Module):
         self.sublayers = cast(Sequence[nn.Module], nn.ModuleList(sublayers))
         self.sites = cast(Sequence[Site[Any]], nn.ModuleList(sites))
         self.places = places
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.keywords = [Keywords(sublayer, str(place)) for sublayer, place in zip(sublayers, places, strict=True)]
 
     def forward(self, state: Any, context: Mapping[str, Any], observe: Observer | None = None) -> Any:
