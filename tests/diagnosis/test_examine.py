@@ -20,10 +20,10 @@ from support.small_models import Mixer
 
 X = torch.randn(8, 5, 16, generator=torch.Generator().manual_seed(1))
 RECORDED = {"gradient-by-layer", "gradient-along-stream", "gradient-at-norms", "stream-norms", "norm-jacobian"}
-RECORDED |= {"hidden-change", "cosine-of-layers", "layer-dependency", "gradient-when-moved"}
+RECORDED |= {"hidden-change", "cosine-of-layers", "layer-dependency", "gradient-when-moved", "gradient-coverage"}
+RECORDED |= {"module-ranges"}
 OF_DEPTH = {"gradient-against-depth", "output-change"}
-OF_HISTORY = {each.key for each in measures_that_need("history")}
-OF_TRAINING = OF_HISTORY | {"adam-conditioning"}
+OF_TRAINING = {each.key for each in measures_that_need("history") if "record" not in each.needs}
 
 
 def encoder(num_layers: int = 2) -> nn.TransformerEncoder:

@@ -19,9 +19,10 @@ from lamina.runs.diagnose import Extent
 from support.foreign_models import DIM, HUGGING_FACE, IDS, SIZES, hugging_face
 
 RECORDED = {"gradient-by-layer", "gradient-along-stream", "gradient-at-norms", "stream-norms", "norm-jacobian"}
-RECORDED |= {"hidden-change", "cosine-of-layers", "layer-dependency", "gradient-when-moved"}
+RECORDED |= {"hidden-change", "cosine-of-layers", "layer-dependency", "gradient-when-moved", "gradient-coverage"}
+RECORDED |= {"module-ranges"}
 OF_DEPTH = {"gradient-against-depth", "output-change"}
-OF_TRAINING = {each.key for each in measures_that_need("history")} | {"adam-conditioning"}
+OF_TRAINING = {each.key for each in measures_that_need("history") if "record" not in each.needs} | {"adam-conditioning"}
 OF_OWN_STACKS = {"added-block", "gradient-by-stream"}
 JUDGED = {"vanishing", "amplification", "collapse", "overflow"}
 

@@ -139,7 +139,6 @@ class Wordy(nn.Module):
         (encoder(), lambda output: output, r"single number, but is a tensor of shape \(2, 5, 16\)"),
         (encoder(), lambda output: 3.0, "single number, but is a float"),
         (encoder(), lambda output: output.detach().sum(), "does not depend on any parameter"),
-        (encoder(), lambda output: output.sum() * float("inf"), "the loss is .*inf|the loss is nan"),
         (Wordy(), None, "returned a str without a loss"),
     ],
 )

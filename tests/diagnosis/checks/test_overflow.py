@@ -6,7 +6,7 @@ import pytest
 
 from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.results import Setting
-from support.measurements import findings, line, measurement
+from support.measurements import fact, findings, line, measurement
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,21 @@ def test_every_stream_is_judged() -> None:
     ]
     found = findings("overflow", [measurement("stream-norms", *streams)])
     assert [(each.severity, each.location.stream) for each in found] == [("failure", "dual"), ("fine", None)]
+
+
+def test_a_branch_that_is_larger_than_the_stream_is_named_with_its_layer() -> None:
+    stream = measurement("stream-norms", line(1.0, 4.0, first=0, stack="stack", quantity="stream"))
+    place = {"stack": "stack", "layer": 3, "module": "h.2.fc1"}
+    (found,) = findings("overflow", [stream, measurement("module-ranges", facts=[fact("largest", 70_000.0, **place)])])
+    assert (found.severity, found.value, found.location) == ("failure", 70_000.0, Location(**place))
+    assert "h.2.fc1 in layer 3 of the stack" in found.sentence
+    (small,) = findings("overflow", [stream, measurement("module-ranges", facts=[fact("largest", 3.0, **place)])])
+    assert small.location == Location(stack="stack"), "the stream is larger"
+
+
+def test_one_watched_step_is_not_enough_to_be_fine() -> None:
+    def severity(*largest: float) -> str:
+        series = line(*largest, stack="decoder", quantity="largest")
+        return findings("overflow", [measurement("watched-streams", series)])[0].severity
+
+    assert (severity(1.0), severity(1.0, 2.0), severity(1e6)) == ("not measured", "fine", "failure")

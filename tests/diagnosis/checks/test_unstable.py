@@ -38,5 +38,10 @@ def test_updates_that_leave_them(furthest: float, severity: str) -> None:
     assert "clip the gradient" in advice(found)
 
 
+def test_a_band_needs_several_updates_before_it_can_judge_one() -> None:
+    severities = [unstable(watched_steps=steps, steps_outside=0).severity for steps in (0, 1, 5, 6)]
+    assert severities == ["not measured", "not measured", "not measured", "fine"]
+
+
 def test_without_facts_nothing_is_judged() -> None:
     assert unstable().severity == "not measured"

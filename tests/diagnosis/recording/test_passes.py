@@ -86,8 +86,13 @@ def test_losses_that_cannot_be_used() -> None:
         record_pass(stack, lambda stack: stack(x))
     with pytest.raises(UserError, match="does not depend on any parameter"):
         record_pass(stack, lambda stack: stack(x).sum().detach())
-    with pytest.raises(UserError, match="the loss is inf"):
-        record_pass(stack, lambda stack: stack(x).sum() * float("inf"))
+
+
+def test_a_loss_that_is_not_finite_is_recorded_with_the_place_where_it_arises() -> None:
+    stack, x = small_stack("pre-ln", 2), torch.randn(4, 6)
+    record, _ = record_pass(stack, lambda stack: stack(x).sum() * float("inf"))
+    assert record.non_finite is not None
+    assert record.non_finite.kind == "loss"
 
 
 def test_models_that_cannot_be_measured() -> None:

@@ -30,7 +30,8 @@ from support.processes import run_in_processes
 from support.small_models import small_model
 from support.training_loops import ForeignModel, adam, loop, take
 
-WATCHED = {"unstable", "vanished", "conditioning", "overflow"}
+WATCHED = {"vanished", "conditioning", "overflow", "untrained", "non-finite"}
+"""The checks that three watched steps are enough for."""
 """The checks that can be run on observations."""
 
 
@@ -178,7 +179,9 @@ def vanished(*history: Observation) -> Finding:
 
 def test_a_gradient_that_stays_vanished_is_a_failure() -> None:
     even = {"encoder_1": 1e-6, "encoder_2": 1.0, "decoder_2": 1.0}
-    good = vanished(observed(1, **even, decoder_1=0.5))
+    one = vanished(observed(1, **even, decoder_1=0.5))
+    assert (one.severity, one.location.stack) == ("not measured", "decoder"), "one step is not enough"
+    good = vanished(observed(1, **even, decoder_1=0.5), observed(2, **even, decoder_1=0.7))
     assert (good.severity, good.location.stack, good.value) == ("fine", "decoder", 0.5)
     bad = vanished(observed(1, **even, decoder_1=0.5), observed(2, **even, decoder_1=0.005))
     assert bad.severity == "failure"

@@ -36,7 +36,10 @@ class Vanished(Check):
             location = Location(stack=judged.location.stack)
             series = measurement.select(stack=location.stack)
             known = {x: y for each in series for x, y in zip(each.x, each.y, strict=True) if isfinite(y)}
-            if known:
+            if len(known) == 1 and min(known.values()) >= thresholds.share:
+                reason = f"only one watched step had finite gradients in two layers of the {location}"
+                yield self.finding("not measured", reason, location=location)
+            elif known:
                 yield self._judge_shares(known, location, evidence, thresholds.share)
             else:
                 yield self.finding(

@@ -13,7 +13,7 @@ from lamina.registry import Registry
 
 MEASURES = Registry[Measure](__name__, Measure, kind="measure", group="lamina.measures", attribute="key")  # type: ignore[type-abstract]
 
-RESULT_VERSION = 1
+RESULT_VERSION = 2
 """The result version of all measures and checks.
 
 Increase it when one gives other values for the same model. Runs that were diagnosed by another version, or by other
@@ -37,3 +37,5 @@ def take(measure: Measure, evidence: Evidence) -> Measurement | NotMeasured:
         return measure.take(evidence)
     except NotMeasurable as reason:
         return NotMeasured(key=measure.key, reason=str(reason))
+    except Exception as error:  # one measure that fails on an unusual model must not stop the others
+        return NotMeasured(key=measure.key, reason=f"the measure raised {type(error).__name__}: {error}")

@@ -43,7 +43,7 @@ class GradientAlongStream(Measure):
     def take(self, evidence: Evidence) -> Measurement:
         stacks = stacks_of(require(evidence.record))
         norms = {location: line for stack in stacks for location, line in _norms(stack).items()}
-        largest = max(norm for line in norms.values() for norm in line if norm == norm) or 1.0
+        largest = max((norm for line in norms.values() for norm in line if norm == norm), default=nan) or 1.0
         measured = [
             Series(location=location, x=tuple(range(1, len(line) + 1)), y=tuple(norm / largest for norm in line))
             for location, line in norms.items()

@@ -45,7 +45,8 @@ class WatchedUpdates(Measure):
 
 def _outside(history: Sequence[Observation]) -> dict[FactName, float]:
     unstable = [each for each in history if each.unstable]
-    facts = {WATCHED_STEPS: float(len(history)), STEPS_OUTSIDE: float(len(unstable))}
+    updated = sum(bool(each.matrices) for each in history)
+    facts = {WATCHED_STEPS: float(updated), STEPS_OUTSIDE: float(len(unstable))}
     facts[STEPS_WITH_SINGLE_UPDATES_OUTSIDE] = float(sum(bool(each.outside) for each in history) - len(unstable))
     if unstable:
         facts[FIRST_STEP_OUTSIDE] = float(unstable[0].step)

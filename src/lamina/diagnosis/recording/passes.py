@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from lamina.diagnosis.recording import foreign, own
-from lamina.diagnosis.recording.layers import find_layers
+from lamina.diagnosis.recording.layers import ModelLayers, find_layers
+from lamina.diagnosis.recording.parameters import explain_gradients
+from lamina.diagnosis.recording.ranges import RangeRecorder
 from lamina.diagnosis.recording.records import MatrixName, Record
 from lamina.errors import UserError
 
@@ -20,22 +22,33 @@ Pass = Callable[[nn.Module], Tensor]
 
 def record_pass(model: nn.Module, run: Pass) -> tuple[Record, list[str]]:
     """The record of one pass, and notes about what could not be recorded."""
-    with _state_restored(model):
-        with recording(model) as found:
+    layers = find_layers(model)
+    with state_restored(model):
+        with recording(model) as found, RangeRecorder(model, layers.layers) as recorder:
             loss = run(model)
             _check_loss(loss)
             torch.autograd.backward(loss)
-        gradients = _gradients(model)
+        gradients = _gradients(layers)
+        parameters = explain_gradients(model, layers.layers, recorder.ran, partial(_loss_again, model, run))
+        non_finite = recorder.first_non_finite(loss)
     if not found.stacks:
         raise UserError(f"nothing of {type(model).__name__} could be recorded: {'; '.join(found.notes)}")
-    return Record(loss.item(), found.stacks, gradients), found.notes
+    return Record(loss.item(), found.stacks, gradients, parameters, recorder.ranges, non_finite), found.notes
+
+
+@torch.no_grad()
+def _loss_again(model: nn.Module, run: Pass) -> Tensor:
+    """The loss without gradient, with the same random numbers at every call."""
+    with random_state_kept():
+        torch.manual_seed(0)
+        return run(model)
 
 
 def gradients_of(model: nn.Module, run: Pass) -> dict[MatrixName, Tensor]:
     """The gradients of all weight matrices, whether or not they are finite."""
-    with _state_restored(model), torch.enable_grad():
+    with state_restored(model), torch.enable_grad():
         torch.autograd.backward(run(model))
-        return _gradients(model)
+        return _gradients(find_layers(model))
 
 
 def recording(model: nn.Module) -> AbstractContextManager[own.StackRecords]:
@@ -80,14 +93,12 @@ def _check_loss(loss: object) -> None:
         )
     if not loss.requires_grad:
         raise UserError("the loss does not depend on any parameter that is trained; compute it with gradients enabled")
-    if not math.isfinite(loss.item()):
-        raise UserError(f"the loss is {loss.item()}, though all weights are finite: the model overflows on this batch")
 
 
-def _gradients(model: nn.Module) -> dict[MatrixName, Tensor]:
+def _gradients(layers: ModelLayers) -> dict[MatrixName, Tensor]:
     return {
         matrix.name: matrix.of(_dense(matrix.parameter.grad))
-        for matrix in find_layers(model).matrices
+        for matrix in layers.matrices
         if matrix.parameter.grad is not None
     }
 
@@ -97,7 +108,7 @@ def _dense(gradient: Tensor) -> Tensor:
 
 
 @contextmanager
-def _state_restored(model: nn.Module) -> Iterator[None]:
+def state_restored(model: nn.Module) -> Iterator[None]:
     """Restore the gradients that parameters had before, and buffers, such as running means.
 
     The gradients of the pass are not copied: the record holds the tensors themselves.

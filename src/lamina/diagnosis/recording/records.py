@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 from lamina.diagnosis.measurement import Location
+from lamina.diagnosis.recording.parameters import ParameterRecord
+from lamina.diagnosis.recording.ranges import ModuleRange, NonFinite
 from lamina.model.stack import Stack
 from lamina.residual.base import Place
 
@@ -114,3 +116,9 @@ class Record:
     stacks: list[StackRecord]
     gradients: dict[MatrixName, Tensor] = field(default_factory=dict)
     """∂L/∂W of every weight matrix, detached, in the order of the model."""
+    parameters: list[ParameterRecord] = field(default_factory=list)
+    """Every parameter, with the reason where it has no gradient, in the order of the model."""
+    ranges: list[ModuleRange] = field(default_factory=list)
+    """The largest values of every module, in the order of the forward pass."""
+    non_finite: NonFinite | None = None
+    """The first value that is not finite; None where all are."""

@@ -22,6 +22,7 @@ from pydantic import Field
 
 from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.measures.watched_series import weakest_by_stack
+from lamina.diagnosis.recording.ranges import NonFinite
 from lamina.diagnosis.watching.observation import MatrixObservation, Observation, OutsideBand
 from lamina.formatting import short
 from lamina.options import Formerly, Options
@@ -70,7 +71,32 @@ class VanishedGradientAlarm:
         )
 
 
-Alarm = UpdateAlarm | VanishedGradientAlarm
+@dataclass(frozen=True)
+class NonFiniteAlarm:
+    """Values of a module are NaN or infinite."""
+
+    step: int
+    found: NonFinite
+    skipped: bool
+    """Whether a gradient scaler skips the steps in which this happens."""
+
+    @property
+    def location(self) -> Location:
+        return self.found.location
+
+    def __str__(self) -> str:
+        what = "output" if self.found.kind == "output" else "gradient"
+        given = "" if self.found.input is None else f"the largest number of its input is {short(self.found.input)}, "
+        steps = "; steps are being skipped since" if self.skipped else ""
+        return (
+            f"step {self.step}: the {what} of {self.location.module or 'the model'} is the first that is NaN or "
+            f"infinite: {given}that of its parameters {short(self.found.parameters)}, and its precision ends at "
+            f"{short(self.found.limit, 5)}{steps}. Use bf16 or fp32 there, lower the learning rate, or examine the "
+            "batch"
+        )
+
+
+Alarm = UpdateAlarm | VanishedGradientAlarm | NonFiniteAlarm
 
 
 class BandOptions(Options):

@@ -63,6 +63,11 @@ class Observation(TypedResult):
     """The measurement of `adam-conditioning` for this step."""
     no_conditioning: str = ""
     """Why `conditioning` is None."""
+    coverage: Measurement | None = None
+    """The measurement of `gradient-coverage` for this step."""
+    ranges: Measurement | None = None
+    """The measurement of `module-ranges` for this step. An observation that has nothing else is that of a step, or of
+    skipped steps, in which values were not finite."""
     output_stack: str | None = None
     """The stack from which the loss is computed: the one with cross-attention, else the last; None if there is none."""
     outside: tuple[OutsideBand, ...] = ()
