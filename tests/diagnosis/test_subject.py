@@ -203,3 +203,12 @@ def test_values_that_are_neither_a_model_nor_a_factory() -> None:
         subject_of(3, X)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="the factory returned a str"):
         subject_of(lambda: "a model", X)  # type: ignore[arg-type, return-value]
+
+
+def test_compiled_and_parallel_models_are_unwrapped() -> None:
+    model = encoder().eval()
+    plain = losses(subject_of(model, X, torch.sum))
+    for wrapped in (torch.compile(model), nn.DataParallel(model)):
+        subject = subject_of(wrapped, X, torch.sum)
+        assert subject.name == "TransformerEncoder"
+        assert losses(subject) == plain

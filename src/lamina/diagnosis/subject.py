@@ -21,6 +21,7 @@ from torch.optim import Optimizer
 from lamina.diagnosis.measurement import Stage
 from lamina.diagnosis.measures.base import Factory
 from lamina.diagnosis.options import Thresholds
+from lamina.diagnosis.recording.layers import unwrap
 from lamina.diagnosis.recording.passes import Pass, check_model, random_state_kept
 from lamina.diagnosis.recording.structure import puts_batch_first
 from lamina.errors import UserError
@@ -71,6 +72,7 @@ class Subject:
         """The model of a seed, or the only model; refused if it cannot be measured."""
         model = self.model if self.factory is None else self.factory(seed, None)
         assert model is not None
+        model = unwrap(model)
         check_model(model)
         return model
 
@@ -93,6 +95,7 @@ def subject_of(
     with random_state_kept():
         model = factory(1, None) if factory else module_or_factory
     assert isinstance(model, nn.Module)
+    model = unwrap(model)
     check_model(model)
     notes: list[str] = []
     return Subject(

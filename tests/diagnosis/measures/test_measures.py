@@ -81,6 +81,17 @@ def test_what_cannot_be_measured_says_why() -> None:
     assert all(isinstance(each, NotMeasured) for each in empty)
 
 
+def test_a_measure_that_raises_is_named_and_the_others_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Measure, evidence: Evidence) -> Measurement:
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr(MEASURES["hidden-change"], "take", broken)
+    examined = examine_model(small_model("pre-ln"), [run])
+    assert {each.key for each in examined.measurements} >= {"stream-norms", "cosine-of-layers"}
+    (failed,) = (each for each in examined.not_measured if each.key == "hidden-change")
+    assert failed.reason == "the measure raised ZeroDivisionError: by nothing"
+
+
 @pytest.fixture
 def _with_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The package has one more folder, with one more file."""

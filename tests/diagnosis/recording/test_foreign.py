@@ -230,6 +230,65 @@ def test_repeated_attributes_are_layers_where_there_is_no_list() -> None:
     assert stack.num_layers == 2
 
 
+class Layer(nn.Module):
+    """A pre-LN layer with attention by hand; `style` is the peculiarity of a library."""
+
+    def __init__(self, style: str = "") -> None:
+        super().__init__()
+        self.style = style
+        self.norm1, self.norm2 = nn.LayerNorm(DIM), nn.LayerNorm(DIM)
+        self.qkv, self.out = nn.Linear(DIM, 3 * DIM), nn.Linear(DIM, DIM)
+        self.fc1, self.fc2, self.router = nn.Linear(DIM, 32), nn.Linear(32, DIM), nn.Linear(DIM, 4)
+
+    def attend(self, x: Tensor) -> Tensor:
+        query, key, value = self.qkv(self.norm1(x)).chunk(3, dim=-1)
+        weights = torch.softmax(query @ key.transpose(1, 2), dim=-1)
+        return self.out(nn.functional.dropout(weights, 0.1, self.training) @ value)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.style == "parallel":
+            return x + (self.attend(x) + self.fc2(self.fc1(self.norm2(x)).relu()))
+        x = x + self.attend(x)
+        shape = x.shape
+        x = x.reshape(-1, DIM) if self.style == "flat" else x
+        read = self.norm2(x)
+        gate = torch.softmax(self.router(read), dim=-1)[..., :1] if self.style == "routed" else 1.0
+        return (x + gate * self.fc2(self.fc1(read).relu())).view(shape)
+
+
+class Layers(nn.Module):
+    def __init__(self, layers: list[Layer], calls: int = 1) -> None:
+        super().__init__()
+        self.layers, self.calls = nn.ModuleList(layers), calls
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in [*self.layers] * self.calls:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize("style", ["", "flat", "routed"])
+def test_feed_forwards_that_flatten_or_route(style: str) -> None:
+    """OPT flattens all positions; a router of experts has a softmax that is no attention."""
+    found, notes = record(Layers([Layer(style) for _ in range(3)]), torch.randn(2, 5, DIM))
+    assert not notes
+    check(found.stacks[0], [ATTENTION, FEED_FORWARD], norm_first=True)
+    assert all(each.after[0].value.shape == (2, 5, DIM) for each in found.stacks[0].sublayers)
+
+
+def test_parallel_sublayers_are_one_branch() -> None:
+    found, _ = record(Layers([Layer("parallel") for _ in range(3)]), torch.randn(2, 5, DIM))
+    assert [each.place.kind for each in found.stacks[0].sublayers] == ["attention and feed-forward"] * 3
+
+
+@pytest.mark.parametrize("listed", [1, 3])
+def test_a_layer_that_is_called_several_times_is_several_layers(listed: int) -> None:
+    """Once in its list and called three times, as in ALBERT, or three times in its list."""
+    found, notes = record(Layers([Layer()] * listed, calls=3 // listed), torch.randn(2, 5, DIM))
+    assert not notes
+    check(found.stacks[0], [ATTENTION, FEED_FORWARD], norm_first=True)
+
+
 # Other libraries'
 
 

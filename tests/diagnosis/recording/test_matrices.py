@@ -36,6 +36,11 @@ from support.small_models import small_model
         ("blocks.0.attn.proj.weight", "output"),
         ("attn_layers.layers.0.1.to_v.weight", "value"),
         ("model.layers.0.strange.weight", None),
+        ("backbone.layers.0.mixer.in_proj.weight", None),
+        ("model.layers.0.self_attn.query_proj.weight", "query"),
+        ("model.layers.0.self_attn.q_proj.base_layer.weight", "query"),
+        ("model.layers.0.self_attn.q_proj.lora_A.default.weight", "query lora_A"),
+        ("model.layers.0.mlp.down_proj.lora_B.default.weight", "outer lora_B"),
     ],
 )
 def test_kinds_of_matrices_by_name(path: str, kind: str | None) -> None:
@@ -101,3 +106,15 @@ def test_a_tied_weight_is_one_matrix_of_the_first_module() -> None:
     found = [each.name for each in find_layers(Tied()).matrices]
     assert [each.path for each in found if each.layer is None] == ["embedding.weight"]
     assert found[0].location == Location(module="embedding")
+
+
+def test_the_matrices_of_a_state_space_mixer_are_not_those_of_attention() -> None:
+    class Mixer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.A_log = nn.Parameter(torch.zeros(4, 2))
+            self.in_proj, self.out_proj = nn.Linear(4, 12), nn.Linear(6, 4)
+
+    model = nn.ModuleDict({"layers": nn.ModuleList(nn.ModuleDict({"mixer": Mixer()}) for _ in range(2))})
+    kinds = {each.name.kind for each in find_layers(model).matrices}
+    assert kinds == {"mixer.A_log", "mixer.in_proj", "mixer.out_proj"}

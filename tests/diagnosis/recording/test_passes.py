@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamina.diagnosis.recording.passes import check_model, random_state_kept, record_pass
+from lamina.diagnosis.recording.passes import as_written, check_model, random_state_kept, record_pass
 from lamina.diagnosis.recording.records import Record
 from lamina.errors import UserError
+from support.faulty_models import IDS, WordModel
 from support.small_models import LABELS, SOURCE, TARGET, small_model, small_stack
 
 
@@ -78,6 +79,19 @@ def test_stacks_inside_a_foreign_model_are_found_by_path() -> None:
     assert [stack.name for stack in found.stacks] == ["body.deep"]
     assert not notes
     assert [name.stack for name in found.gradients] == ["body.deep"] * 8 + [""]
+
+
+def test_layer_drop_and_compilation_are_switched_off_for_the_pass() -> None:
+    model, rates = WordModel(), []
+    model.layerdrop, model.layers[0].layerdrop = 0.2, 0.0
+    model._compiled_call_impl = lambda *arguments, **options: pytest.fail("the compiled model was called")
+    model.register_forward_pre_hook(lambda module, arguments: rates.append(module.layerdrop))
+    with as_written(model) as notes:
+        model(IDS)
+    assert rates == [0.0]
+    assert model.layerdrop == 0.2
+    assert model._compiled_call_impl is not None
+    assert "layer-drop (layerdrop = 0.2) was switched off" in notes[0]
 
 
 def test_losses_that_cannot_be_used() -> None:

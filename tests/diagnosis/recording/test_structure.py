@@ -36,6 +36,38 @@ def test_patterns_and_lists_inside_layers() -> None:
     assert (layers.period, layers.num_layers) == (2, 3)
 
 
+class Stage(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(width, 2, 8) for _ in range(2))
+
+
+class AttentionDecoderLayer(Opaque): ...
+
+
+class MambaDecoderLayer(Opaque): ...
+
+
+def test_stages_of_different_width_are_stacks_of_their_own() -> None:
+    found = find_repeated_layers(nn.ModuleDict({"stages": nn.ModuleList([Stage(4), Stage(8)])}))
+    assert [(each.name, each.num_layers) for each in found] == [("stages.0", 2), ("stages.1", 2)]
+    (same,) = find_repeated_layers(nn.ModuleDict({"stages": nn.ModuleList([Stage(4), Stage(4)])}))
+    assert same.path == "stages", "groups of one width are layers"
+
+
+def test_whole_layers_of_several_classes_are_layers_in_any_order() -> None:
+    kinds = (MambaDecoderLayer, MambaDecoderLayer, AttentionDecoderLayer, MambaDecoderLayer)
+    (hybrid,) = find_repeated_layers(nn.ModuleDict({"layers": nn.ModuleList(kind() for kind in kinds)}))
+    assert (hybrid.period, hybrid.num_layers) == (1, 4)
+
+
+def test_layers_that_share_their_weights() -> None:
+    (tied,) = find_repeated_layers(nn.ModuleDict({"layers": nn.ModuleList([Block()] * 3)}))
+    assert (len(tied.members), tied.calls_repeat) == (3, False)
+    (called,) = find_repeated_layers(nn.ModuleDict({"groups": nn.ModuleList([nn.ModuleList([Block()])])}))
+    assert (called.path, called.calls_repeat) == ("groups", True)
+
+
 def test_what_a_norm_is() -> None:
     class Rms(nn.Module):
         def __init__(self) -> None:

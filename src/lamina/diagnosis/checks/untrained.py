@@ -7,6 +7,7 @@ first step. Frozen modules beside trained ones in the same layer, as with LoRA, 
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -40,6 +41,8 @@ REMEDIES: dict[Cause, str] = {
     "ReLU",
 }
 
+EXPERT = re.compile(r"expert", re.IGNORECASE)
+"""Modules to which a router may send no token of a few small batches."""
 NEVER_TRAINED: tuple[Cause, ...] = ("frozen", "detached", "unused", "without effect")
 """Causes that do not end with the first steps: a parameter that is zero for good has no gradient behind it."""
 
@@ -115,7 +118,8 @@ def _severity(
         case "not in the optimiser":
             return "failure" if whole else "warning"
         case "unused":
-            return "warning" if in_layers or has_matrix else "fine"
+            experts = not whole and all(EXPERT.search(fact.location.module or "") for fact in facts)
+            return "warning" if (in_layers or has_matrix) and not experts else "fine"
         case "zero gradient":
             return "warning" if in_layers and has_matrix else "fine"
         case "without effect":

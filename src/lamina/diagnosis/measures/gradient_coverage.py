@@ -73,6 +73,8 @@ def _shares(parameters: Iterable[ParameterRecord]) -> Iterator[Series]:
 def _facts(parameters: Iterable[ParameterRecord]) -> Iterator[Fact]:
     modules: dict[Location, list[ParameterRecord]] = defaultdict(list)
     for each in parameters:
+        if not each.numbers:
+            continue
         layer = None if each.layer is None else each.layer + 1
         modules[Location(stack=each.stack, layer=layer, module=each.module)].append(each)
     for location, held in modules.items():

@@ -23,11 +23,21 @@ from torch.overrides import TorchFunctionMode
 
 from lamina.diagnosis.recording.own import StackRecords
 from lamina.diagnosis.recording.stream_trace import StreamTrace
-from lamina.diagnosis.recording.structure import find_norms, find_repeated_layers, is_cross_attention, puts_batch_first
+from lamina.diagnosis.recording.structure import (
+    find_norms,
+    find_repeated_layers,
+    is_cross_attention,
+    is_state_space,
+    puts_batch_first,
+)
 from lamina.diagnosis.recording.taps import Taps
 
 ADDITIONS = {"add", "add_", "__add__", "__radd__", "__iadd__"}
-ATTENTIONS = {"scaled_dot_product_attention", "softmax", "multi_head_attention_forward"}
+ATTENTIONS = {"scaled_dot_product_attention", "multi_head_attention_forward"}
+PRODUCTS = {"matmul", "__matmul__", "bmm", "baddbmm", "einsum"}
+"""A softmax is that of attention if its result is multiplied by the values; that of a router of experts is not."""
+RESHAPED = {"masked_fill", "pad", "reshape", "where"}
+"""Further functions through which the result of a softmax is followed."""
 OTHER_STACK = ("context", "encoder_hidden_states", "key_value_states", "memory")
 """The names of arguments through which attention gets the output of another stack."""
 ONE_TO_ONE = {"mul", "__mul__", "__rmul__", "div", "__truediv__", "to", "float", "type_as", "clamp", "contiguous"}
@@ -61,6 +71,7 @@ class _Tracer(TorchFunctionMode):
         self.traces = [StreamTrace(layers, taps) for layers in find_repeated_layers(model)]
         self.arguments: Mapping[str, Any] = {}
         self._running = self._over = False
+        self._weights: dict[int, Tensor] = {}  # by storage address; holding them keeps an address from being used twice
 
     def hook_into(self, hooks: ExitStack) -> None:
         handles = [
@@ -71,6 +82,8 @@ class _Tracer(TorchFunctionMode):
             handles.append(norm.register_forward_hook(partial(self._add_norm, path)))
         for trace in self.traces:
             for number, member in enumerate(trace.layers.members):
+                if member in trace.layers.members[:number]:
+                    continue  # a layer that stands in the list several times is hooked once
                 enter = partial(self._enter, trace, number)
                 called = [member] if not isinstance(member, nn.ModuleList) else [*member.modules()]
                 handles += [each.register_forward_pre_hook(enter, with_kwargs=True) for each in called]
@@ -78,7 +91,7 @@ class _Tracer(TorchFunctionMode):
                     handles.append(member.register_forward_hook(partial(self._leave, trace, number)))
                 for path, inner in member.named_modules():
                     if inner is not member:
-                        hook = partial(self._add_cross_attention, trace, is_cross_attention(path, inner))
+                        hook = partial(self._add_module, trace, is_cross_attention(path, inner))
                         handles.append(inner.register_forward_pre_hook(hook, with_kwargs=True))
         for handle in handles:
             hooks.callback(handle.remove)
@@ -88,6 +101,8 @@ class _Tracer(TorchFunctionMode):
     ) -> Any:
         output = function(*arguments, **(options or {}))
         name = getattr(function, "__name__", "")
+        if self._running:
+            self._follow_weights(name, arguments, output)
         if self._running and (name in ADDITIONS or name in ONE_TO_ONE) and isinstance(output, Tensor):
             tensors = [each for each in arguments[:2] if isinstance(each, Tensor)]
             for trace in self.traces:
@@ -96,6 +111,23 @@ class _Tracer(TorchFunctionMode):
             for trace in self.traces:
                 trace.add_attention()
         return output
+
+    def _follow_weights(self, name: str, arguments: tuple[Any, ...], output: Any) -> None:
+        """Follow the result of a softmax over positions to the product with the values, which is attention."""
+        if name == "softmax" and isinstance(output, Tensor) and output.dim() >= 3:
+            self._weights[output.untyped_storage().data_ptr()] = output
+            return
+        if not self._weights or not (name in PRODUCTS or name in ONE_TO_ONE or name in RESHAPED):
+            return
+        tensors = [each for each in arguments if isinstance(each, Tensor)]
+        tensors += [each for part in arguments if isinstance(part, tuple | list) for each in part]
+        if any(isinstance(each, Tensor) and each.untyped_storage().data_ptr() in self._weights for each in tensors):
+            if name in PRODUCTS:
+                self._weights.clear()
+                for trace in self.traces:
+                    trace.add_attention()
+            elif isinstance(output, Tensor):
+                self._weights[output.untyped_storage().data_ptr()] = output
 
     def _begin(self, model: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         if not self._over:
@@ -118,11 +150,13 @@ class _Tracer(TorchFunctionMode):
         if self._running and x is not None:
             trace.leave(number, x)
 
-    def _add_cross_attention(
-        self, trace: StreamTrace, by_name: bool, module: nn.Module, arguments: Any, options: dict[str, Any]
+    def _add_module(
+        self, trace: StreamTrace, is_cross: bool, module: nn.Module, arguments: Any, options: dict[str, Any]
     ) -> None:
-        if by_name or any(isinstance(options.get(name), Tensor) for name in OTHER_STACK):
+        if is_cross or any(isinstance(options.get(name), Tensor) for name in OTHER_STACK):
             trace.add_cross_attention()
+        if is_state_space(module):
+            trace.add_state_space()
 
     def _add_norm(self, path: str, norm: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
         if self._running and arguments and isinstance(arguments[0], Tensor) and isinstance(output, Tensor):

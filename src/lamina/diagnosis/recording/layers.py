@@ -12,6 +12,8 @@ from lamina.diagnosis.recording.own import own_stacks, stack_name
 from lamina.diagnosis.recording.structure import find_repeated_layers
 from lamina.model.stack import Stack
 
+WRAPPERS = (DistributedDataParallel, nn.DataParallel)
+
 
 @dataclass(frozen=True, eq=False)
 class ModelLayers:
@@ -45,6 +47,6 @@ def find_layers(model: nn.Module) -> ModelLayers:
 
 def unwrap(model: nn.Module) -> nn.Module:
     """The model inside DistributedDataParallel or torch.compile; FSDP2 wraps nothing, and FSDP1 is not supported."""
-    while isinstance(model, DistributedDataParallel) or hasattr(model, "_orig_mod"):
-        model = model.module if isinstance(model, DistributedDataParallel) else model._orig_mod  # type: ignore[assignment]
+    while isinstance(model, WRAPPERS) or hasattr(model, "_orig_mod"):
+        model = model.module if isinstance(model, WRAPPERS) else model._orig_mod  # type: ignore[assignment]
     return model

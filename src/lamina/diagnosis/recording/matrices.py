@@ -9,21 +9,23 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from lamina.diagnosis.recording.records import MatrixName
-from lamina.diagnosis.recording.structure import is_cross_attention
+from lamina.diagnosis.recording.structure import is_cross_attention, is_state_space
 from lamina.model.stack import Stack
 
 # The first pattern that matches the path is used. Attention's output comes before `outer`, because names such as c_proj
 # and output.dense are used for both, and only the preceding part of the path distinguishes them.
 KINDS: tuple[tuple[str, str], ...] = (
-    ("query-key-value", r"(c_attn|in_proj|qkv|query_key_value|qkv_proj|wqkv)$"),
-    ("query", r"(q_proj|query|to_q|q_lin|wq|q)$"),
-    ("key", r"(k_proj|key|to_k|k_lin|wk|k)$"),
-    ("value", r"(v_proj|value|to_v|v_lin|wv|v)$"),
+    ("query-key-value", r"(c_attn|\w*att\w*\.(\w+\.)*in_proj|qkv|query_key_value|qkv_proj|wqkv)$"),
+    ("query", r"(q_proj|query(_proj)?|to_q|q_lin|wq|q)$"),
+    ("key", r"(k_proj|key(_proj)?|to_k|k_lin|wk|k)$"),
+    ("value", r"(v_proj|value(_proj)?|to_v|v_lin|wv|v)$"),
     ("output", r"(o_proj|out_proj|to_out(\.0)?|out_lin|o|\w*att\w*\.(\w+\.)*(dense|c_proj|proj|wo))$"),
     ("gate", r"(gate_proj|gate|wi_0|w_gate)$"),
     ("inner", r"(fc1|c_fc|up_proj|linear1|lin1|intermediate\.dense|wi(_1)?|fc_in|dense_h_to_4h|w1)$"),
     ("outer", r"(fc2|c_proj|down_proj|linear2|lin2|output\.dense|wo|fc_out|dense_4h_to_h|w2)$"),
 )
+LORA = re.compile(r"^(?P<base>.*)[._](?P<matrix>lora_[AB])\b.*$")
+"""The two matrices of LoRA, as peft names them: `….q_proj.lora_A.default.weight`."""
 FUSED = ("query", "key", "value")
 
 
@@ -61,6 +63,7 @@ def name_matrices(
     roles = {id(matrix.parameter): matrix.role for matrix in whole}  # of a fused parameter the name tells the kind
     embeddings = {id(each.weight) for each in model.modules() if isinstance(each, nn.Embedding)}
     crossing = {id(weight) for each in _cross_attentions(model, own.values()) for weight in each.parameters()}
+    mixing = {id(each) for module in model.modules() if is_state_space(module) for each in module.parameters()}
     module_of = {
         id(weight): path
         for path, module in reversed([*model.named_modules()])  # of a tied weight the first module counts
@@ -70,8 +73,10 @@ def name_matrices(
     for path, parameter in model.named_parameters():
         if parameter.dim() >= 2:
             stack, layer = layer_of.get(id(parameter), ("", None))
-            known = roles.get(id(parameter)) or ("embedding" if id(parameter) in embeddings else kind_of(path))
-            by_shape = _kind_by_shape(parameter) if layer is not None else None
+            mixes = id(parameter) in mixing
+            by_name = "embedding" if id(parameter) in embeddings else None if mixes else kind_of(path)
+            known = roles.get(id(parameter)) or by_name
+            by_shape = _kind_by_shape(parameter) if layer is not None and not mixes else None
             kind = known or by_shape or _end_of(path)
             name = MatrixName(path, stack, layer, kind, id(parameter) in crossing, module_of.get(id(parameter), ""))
             found += _split(NamedMatrix(name, parameter))
@@ -104,6 +109,12 @@ def _cross_attentions(model: nn.Module, own: Iterable[Stack]) -> Iterator[nn.Mod
 
 def kind_of(path: str) -> str | None:
     """`bert.encoder.layer.0.attention.self.query.weight` → `query`."""
+    lora = LORA.match(path)
+    if lora is not None:
+        base = re.sub(r"\.base_layer$", "", lora["base"])
+        return f"{kind_of(base) or _end_of(base)} {lora['matrix']}"
+    if path.endswith("in_proj_weight"):
+        return "query-key-value"  # of torch's own attention
     stem = _stem(path)
     return next((kind for kind, pattern in KINDS if re.search(rf"(^|[._]){pattern}", stem, re.IGNORECASE)), None)
 
@@ -119,7 +130,7 @@ def _end_of(path: str) -> str:
 
 
 def _stem(path: str) -> str:
-    return re.sub(r"[._]weight$", "", path)
+    return re.sub(r"(\.base_layer)?[._]weight$", "", path)
 
 
 def _fused_dimension(parameter: Tensor) -> int | None:

@@ -103,14 +103,17 @@ def explain_gradients(
             cause = "not in the optimiser"
         matrix = sum(size > 1 for size in parameter.shape) > 1
         records[path] = ParameterRecord(path, stack, layer, parameter.numel(), matrix, cause)
+    dropped = _layers_that_did_not_run(layers, ran)
+    for path, each in records.items():
+        if each.cause == "without effect" and (each.stack, each.layer) in dropped:
+            records[path] = replace(each, cause="unused")
     missing = [each for each in records.values() if each.cause == "without effect"]
     used = _probably_used(records.values()) if run is None else set(_detached(named, missing, run))
     for each in missing:
         runs = _ran(model, each.module, ran) or (run is None and each.layer is not None)
         unused: Cause = "without effect" if runs else "unused"
-        records[each.path] = replace(
-            each, cause="detached" if each.path in used and (runs or run is not None) else unused
-        )
+        is_detached = each.path in used and (runs or run is not None)
+        records[each.path] = replace(each, cause="detached" if is_detached else unused)
     return _explain_zeros(records, named)
 
 
@@ -122,6 +125,18 @@ def layer_of_parameters(layers: Mapping[str, Sequence[Sequence[nn.Module]]]) -> 
         for number, layer in enumerate(modules)
         for module in layer
         for parameter in module.parameters()
+    }
+
+
+def _layers_that_did_not_run(
+    layers: Mapping[str, Sequence[Sequence[nn.Module]]], ran: Collection[nn.Module]
+) -> set[tuple[str | None, int | None]]:
+    """The layers of which no module was called, as those that layer-drop leaves out."""
+    return {
+        (stack, number)
+        for stack, modules in layers.items()
+        for number, layer in enumerate(modules)
+        if not any(inner in ran for module in layer for inner in module.modules())
     }
 
 

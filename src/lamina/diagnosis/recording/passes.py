@@ -19,11 +19,14 @@ from lamina.errors import UserError
 Pass = Callable[[nn.Module], Tensor]
 """Runs a model on one batch and returns the loss."""
 
+LAYER_DROP = "layerdrop"
+"""The attribute of a module, or of its config, that is the probability with which a layer is left out."""
+
 
 def record_pass(model: nn.Module, run: Pass) -> tuple[Record, list[str]]:
     """The record of one pass, and notes about what could not be recorded."""
     layers = find_layers(model)
-    with state_restored(model):
+    with as_written(model) as notes, state_restored(model):
         with recording(model) as found, RangeRecorder(model, layers.layers) as recorder:
             loss = run(model)
             _check_loss(loss)
@@ -33,7 +36,7 @@ def record_pass(model: nn.Module, run: Pass) -> tuple[Record, list[str]]:
         non_finite = recorder.first_non_finite(loss)
     if not found.stacks:
         raise UserError(f"nothing of {type(model).__name__} could be recorded: {'; '.join(found.notes)}")
-    return Record(loss.item(), found.stacks, gradients, parameters, recorder.ranges, non_finite), found.notes
+    return Record(loss.item(), found.stacks, gradients, parameters, recorder.ranges, non_finite), notes + found.notes
 
 
 @torch.no_grad()
@@ -46,7 +49,7 @@ def _loss_again(model: nn.Module, run: Pass) -> Tensor:
 
 def gradients_of(model: nn.Module, run: Pass) -> dict[MatrixName, Tensor]:
     """The gradients of all weight matrices, whether or not they are finite."""
-    with state_restored(model), torch.enable_grad():
+    with as_written(model), state_restored(model), torch.enable_grad():
         torch.autograd.backward(run(model))
         return _gradients(find_layers(model))
 
@@ -105,6 +108,38 @@ def _gradients(layers: ModelLayers) -> dict[MatrixName, Tensor]:
 
 def _dense(gradient: Tensor) -> Tensor:
     return gradient.to_dense() if gradient.is_sparse else gradient
+
+
+@contextmanager
+def as_written(model: nn.Module) -> Iterator[list[str]]:
+    """Switch off compilation, in which hooks do not run, and layer-drop, which leaves out layers at random.
+
+    Gives notes about what was switched off.
+    """
+    owners = [
+        *model.modules(),
+        *{id(each.config): each.config for each in model.modules() if hasattr(each, "config")}.values(),
+    ]
+    dropping = [
+        each for each in owners if isinstance(getattr(each, LAYER_DROP, None), float) and getattr(each, LAYER_DROP)
+    ]
+    rates = [getattr(each, LAYER_DROP) for each in dropping]
+    compiled = [(each, each._compiled_call_impl) for each in model.modules() if each._compiled_call_impl is not None]
+    for each in dropping:
+        setattr(each, LAYER_DROP, 0.0)
+    for module, _ in compiled:
+        module._compiled_call_impl = None
+    try:
+        yield (
+            [f"layer-drop (layerdrop = {max(rates):g}) was switched off, so that all layers are measured"]
+            if rates
+            else []
+        )
+    finally:
+        for each, rate in zip(dropping, rates, strict=True):
+            setattr(each, LAYER_DROP, rate)
+        for module, call in compiled:
+            module._compiled_call_impl = call
 
 
 @contextmanager

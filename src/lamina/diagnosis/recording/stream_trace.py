@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from lamina.diagnosis.recording.records import NormRecord, RecordedTensor, StackRecord, SublayerRecord
 from lamina.diagnosis.recording.structure import RepeatedLayers
 from lamina.diagnosis.recording.taps import StorageKey, Taps, key_of
 from lamina.residual.base import Place
+
+PARALLEL = "attention and feed-forward"
+"""The kind of a sub-layer whose branch is the sum of attention and feed-forward, which read the same stream."""
 
 
 @dataclass(eq=False)
@@ -51,25 +56,46 @@ class StreamTrace:
         self._modules = {each for member in layers.members for each in member.modules()}
         self._member: int | None = None
         self._size = 0
+        self._shape: torch.Size | None = None
         self._stream: set[StorageKey] = set()
         self._held: list[Tensor] = []  # references, so that no storage address is used twice
-        self._attends = self._crosses = False
+        self._attends = self._crosses = self._mixes = False
+        self._calls: Counter[int] = Counter()
+        self._sums: set[StorageKey] = set()  # sums of two branches
 
     # While the model runs.
 
     def enter(self, member: int, x: Tensor) -> None:
         """Begin a member; if it is a list, called for each module inside, of which the first input is used."""
+        member = self._number_of_call(member)
         if member not in self.inputs:
             self._size = self._size or x.numel()
+            self._shape = self._shape or x.shape
             self._member = member
             self.inputs[member] = self._boundary(x)
             if member - 1 in self.inputs:
                 self.outputs.setdefault(member - 1, self.inputs[member])
 
     def leave(self, member: int, x: Tensor) -> None:
+        module = self.layers.members[member] if member < len(self.layers.members) else None
+        if module is not None and self._is_shared(module):
+            self._calls[id(module)] += 1
+            member = self._member if self._member is not None else member
         if member not in self.outputs:
             self.outputs[member] = self._boundary(x)
             self._member = None
+
+    def _is_shared(self, module: nn.Module) -> bool:
+        return self.layers.calls_repeat or self.layers.members.count(module) > 1
+
+    def _number_of_call(self, member: int) -> int:
+        """The number of the layer: of a module that is several layers, which of its calls this is."""
+        module = self.layers.members[member]
+        if not self._is_shared(module):
+            return member
+        calls = self._calls[id(module)]
+        places = [number for number, each in enumerate(self.layers.members) if each is module]
+        return calls if self.layers.calls_repeat else places[min(calls, len(places) - 1)]
 
     def add_function(self, tensors: Sequence[Tensor], output: Tensor, *, is_sum: bool) -> None:
         """Add a sum of stream and branch, or a function of the stream alone."""
@@ -77,15 +103,18 @@ class StreamTrace:
             return
         full = [each for each in tensors if each.numel() == self._size]
         on_stream = [each for each in full if key_of(each) in self._stream]
+        if is_sum and not on_stream and len(full) == 2 and self._attends:
+            self._sums.add(key_of(output))
+            self._held.append(output)
         if len(on_stream) != 1:
             return
         if len(full) == 1:
             self._add(on_stream[0], output)
         elif is_sum:
             (branch,) = (each for each in full if each is not on_stream[0])
-            self._add(on_stream[0], output).branch = self.taps.record(branch)
-            self.operations[-1].kind = self._kind()
-            self._attends = self._crosses = False
+            self._add(on_stream[0], output).branch = self._recorded(branch)
+            self.operations[-1].kind = PARALLEL if key_of(branch) in self._sums else self._kind()
+            self._attends = self._crosses = self._mixes = False
 
     def add_norm(self, path: str, norm: nn.Module, x: Tensor, output: Tensor) -> None:
         if x.numel() != self._size or output.shape != x.shape:
@@ -103,7 +132,12 @@ class StreamTrace:
     def add_cross_attention(self) -> None:
         self._crosses = True
 
+    def add_state_space(self) -> None:
+        self._mixes |= self._member is not None
+
     def _kind(self) -> str:
+        if self._mixes:
+            return "state-space"
         if not self._attends:
             return "feed-forward"
         return "cross-attention" if self._crosses else "self-attention"
@@ -111,7 +145,7 @@ class StreamTrace:
     def _add(self, x: Tensor, output: Tensor) -> Operation:
         assert self._member is not None
         source, result = key_of(x), key_of(output)
-        operation = Operation(self._member, source, result, self.taps.record(x), self.taps.record(output))
+        operation = Operation(self._member, source, result, self._recorded(x), self._recorded(output))
         self.operations.append(operation)
         self._held += [x, output]
         if source in self._stream:
@@ -121,11 +155,18 @@ class StreamTrace:
     def _boundary(self, x: Tensor) -> Boundary:
         self._held.append(x)
         self._stream.add(key_of(x))
-        return Boundary(key_of(x), self.taps.record(x))
+        return Boundary(key_of(x), self._recorded(x))
+
+    def _recorded(self, x: Tensor) -> RecordedTensor:
+        """The record of a tensor, in the shape of the stream: OPT flattens all positions before its feed-forward."""
+        recorded, shape = self.taps.record(x), self._shape
+        if shape is not None and x.shape != shape and x.numel() == shape.numel() and x.shape[-1] == shape[-1]:
+            recorded.value = recorded.value.reshape(shape)
+        return recorded
 
     def _ends_with(self, x: Tensor) -> bool:
         """Whether x is the output of the last member; a member that is a list has no hook at its end."""
-        last, key = len(self.layers.members) - 1, key_of(x)
+        last, key = self._last, key_of(x)
         if last in self.outputs:
             return self.outputs[last].key == key
         if self._member != last or key not in self._stream:
@@ -133,11 +174,16 @@ class StreamTrace:
         self.leave(last, x)
         return True
 
+    @property
+    def _last(self) -> int:
+        """The number of the last member; of a module that is called several times, of its last call."""
+        return max(self.inputs, default=0) if self.layers.calls_repeat else len(self.layers.members) - 1
+
     # After the pass.
 
     def finish(self, notes: list[str]) -> StackRecord | None:
         """The record of the stack, or None with a note that says why there is none."""
-        name, last = self.layers.name, len(self.layers.members) - 1
+        name, last = self.layers.name, self._last
         if last in self.inputs and last not in self.outputs and self.operations and self.operations[-1].member == last:
             self.outputs[last] = Boundary(self.operations[-1].result, self.operations[-1].after)
         ran = [number for number in sorted(self.inputs) if number in self.outputs]
