@@ -28,13 +28,14 @@ from support.trained_runs import trained_run
 RECORDED = {"gradient-by-layer", "gradient-along-stream", "gradient-at-norms", "stream-norms", "norm-jacobian"}
 
 
-RECORDED |= {"hidden-change", "cosine-of-layers", "layer-dependency", "gradient-when-moved"}
+RECORDED |= {"hidden-change", "cosine-of-layers", "layer-dependency", "gradient-when-moved", "gradient-coverage"}
+RECORDED |= {"module-ranges"}
 
 
 OF_DEPTH = {"gradient-against-depth", "output-change"}
 
 
-OF_HISTORY = {each.key for each in measures_that_need("history")}
+OF_HISTORY = {each.key for each in measures_that_need("history") if "record" not in each.needs}
 
 
 OF_TRAINING = OF_HISTORY | {"adam-conditioning"}
