@@ -126,3 +126,23 @@ def test_a_diagnosis_of_another_version(run: Path) -> None:
     (run / "diagnosis" / "start.json").write_text('{"version": 2, "name": "a"}')
     with pytest.raises(UserError, match="start.json: a damaged diagnosis; make it again"):
         read_run_results([run])
+
+
+def test_a_multilingual_run_has_its_means_and_its_table(tmp_path: Path) -> None:
+    path = trained_run("multilingual-translation", tmp_path, steps=3)
+    change_status(path, state="finished")
+    directions = ("marn-tuvo", "tuvo-marn", "marn-selu", "selu-marn")
+    values = {f"final_bleu {each}": 1.0 for each in directions} | {"final_bleu": 1.0, "final_EX": 1.0, "final_XE": 1.0}
+    with (path / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"step": 3} | values) + "\n")
+    shutil.rmtree(tmp_path / "stores")  # the run's own copy of the manifest names the languages
+    (result,) = read_run_results([path])
+    assert list(result.metrics) == ["bleu", "EX", "XE"]
+    around, _ = result.tables
+    assert [row.name for row in around.rows] == ["tuvo", "selu"]
+    assert all(value is not None for row in around.rows for value in row.read(result.final)[:2])
+    assert "BLEU by language" in comparison_page([result], "html", (), "One")
+    manifest = path / "manifest.json"
+    manifest.unlink()
+    (result,) = read_run_results([path])
+    assert result.tables == (), "a run without its manifest is reported without the table"

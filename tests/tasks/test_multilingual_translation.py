@@ -33,6 +33,30 @@ def test_multilingual_goes_both_ways_with_a_tag_for_the_target(folder: Path) -> 
     assert found["EX"] == pytest.approx((scores[0] + scores[2]) / 2)
     assert found["XE"] == pytest.approx((scores[1] + scores[3]) / 2)
     assert found["bleu"] == pytest.approx(sum(scores) / 4)
+    around, beside = task.metric_tables()
+    assert (around.rows_are, around.columns) == ("language", ("EX (from marn)", "XE (into marn)", "ALL"))
+    assert {row.name: row.read(found) for row in around.all_rows} == {
+        "tuvo": (scores[0], scores[1], None),
+        "selu": (scores[2], scores[3], None),
+        "mean": (found["EX"], found["XE"], found["bleu"]),
+    }
+    assert beside.rows == (), "every pair has the centre"
+
+
+def test_directions_without_the_centre_are_a_table_of_their_own(folder: Path) -> None:
+    task = task_of("multilingual-translation", folder, centre="selu")
+    around, beside = task.metric_tables()
+    assert [row.name for row in around.rows] == ["marn"]
+    assert [(row.name, row.metrics) for row in beside.rows] == [
+        ("marn to tuvo", ("bleu marn-tuvo",)),
+        ("tuvo to marn", ("bleu tuvo-marn",)),
+    ]
+
+
+def test_samples_name_the_target_language(folder: Path) -> None:
+    task = task_of("multilingual-translation", folder)
+    tags = {sample.source.split()[0] for sample in task.samples(model_for(task), "valid", 5)}
+    assert tags <= {"<2marn>", "<2tuvo>", "<2selu>"}
 
 
 def test_temperature_draws_small_pairs_more_often(folder: Path) -> None:

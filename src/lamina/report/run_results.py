@@ -14,6 +14,7 @@ from lamina.run_folder.records import Cost
 from lamina.runs.run import Run
 from lamina.tasks import TASKS
 from lamina.tasks.base import SampleOutput
+from lamina.tasks.metric_tables import MetricTable, mean_metrics
 from lamina.training.config import RunConfig
 
 
@@ -38,7 +39,11 @@ class RunResult:
     best_loss: float | None = None
     """The lowest validation loss."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """The task's own metric at the end, where that is not the loss."""
+    """The task's own metric at the end, where that is not the loss, and the metrics that sum up its tables."""
+    final: Mapping[str, float] = field(default_factory=dict)
+    """All metrics of the task at the end."""
+    tables: Sequence[MetricTable] = ()
+    """The tables in which some of the metrics are shown."""
     seconds: float | None = None
     memory: float | None = None
     """The largest resident memory, in bytes."""
@@ -67,7 +72,7 @@ def _read_result(run: Run) -> RunResult:
     summary, config, folder = run.summary(), run.config, run.folder
     lines = list(folder.metrics.read())
     cost = folder.cost.read() or Cost()
-    metric = TASKS[config.task].metric
+    shown = (TASKS[config.task].metric, *mean_metrics(summary.tables))
     return RunResult(
         name=run.path.name,
         schemes=tuple(dict.fromkeys(pair(config.model.residual))),
@@ -78,7 +83,9 @@ def _read_result(run: Run) -> RunResult:
         training_loss=_curve(lines, "nll"),
         validation_loss=_curve(lines, "valid_nll"),
         best_loss=summary.best_nll,
-        metrics={metric: summary.final[metric]} if metric in summary.final and metric != "nll" else {},
+        metrics={name: summary.final[name] for name in shown if name in summary.final and name != "nll"},
+        final=summary.final,
+        tables=summary.tables,
         seconds=cost.seconds or None,
         memory=cost.memory or None,
         start=_read_diagnosis(folder.start_diagnosis),

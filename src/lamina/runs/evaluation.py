@@ -31,7 +31,8 @@ def evaluate_split(task: Task, model: Transformer, split: str, progress: Progres
     for name in sets:
         progress(f"evaluating on {name}", 0, None)
         scores[name] = task.evaluate(model, name)
-    return Evaluation(scores, task.signatures(), {name: task.coverage(model, name) for name in sets})
+    coverage = {name: task.coverage(model, name) for name in sets}
+    return Evaluation(scores, task.signatures(), coverage, task.metric_tables())
 
 
 def evaluate_other_data(

@@ -75,7 +75,7 @@ def _read(path: Path) -> ListedRun:
             return ListedRun(path, "not started", config.task, steps=config.train.steps)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an incomplete line of metrics is no damage
-            summary = summarise(folder, status, TASKS[config.task])
+            summary = summarise(folder, status, config)
     except (UserError, OSError) as error:
         return ListedRun(path, "damaged", problem=str(error))
     name = TASKS[config.task].metric

@@ -230,7 +230,7 @@ class Run(Inference):
         status = self.folder.status()
         if status is None:
             raise UserError(f"{self.path}: not a run folder, or one that never started")
-        return summarise(self.folder, status, TASKS[self.config.task])
+        return summarise(self.folder, status, self.config)
 
     def plan(self, *, devices: int = 1, teraflops: float = 100.0, efficiency: float = 0.4) -> Plan:
         """Memory, operations and time that training takes; the data is opened, but no model is trained."""

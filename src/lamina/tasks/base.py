@@ -28,6 +28,7 @@ from lamina.errors import UserError
 from lamina.model.modes import evaluation_mode
 from lamina.model.options import Head, Kind, ModelChoices, ModelOptions
 from lamina.options import Options as TaskOptions
+from lamina.tasks.metric_tables import MetricTable
 
 __all__ = ["MAX_TOKENS", "Inputs", "Losses", "SampleOutput", "Task", "TaskOptions", "Vocabulary", "tensor_of"]
 
@@ -236,6 +237,10 @@ class Task:
     def signatures(self) -> dict[str, str]:
         """The signatures of metrics (version, tokenisation, case), by their names."""
         return {}
+
+    def metric_tables(self) -> tuple[MetricTable, ...]:
+        """Metrics that are shown as a table rather than one by one, such as BLEU by language."""
+        return ()
 
     def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
         """The task's metrics over all examples of a split."""

@@ -25,8 +25,12 @@ from lamina.data.tokenizer import EOS
 from lamina.errors import UserError, unknown
 from lamina.model.models import EncoderDecoder
 from lamina.tasks.base import MAX_TOKENS
+from lamina.tasks.metric_tables import MetricRow, MetricTable
 from lamina.tasks.metrics import Bleu, bleu, signatures
 from lamina.tasks.sequence_to_sequence import SequenceOptions, SequenceToSequence, loss_metrics
+
+MEANS = ("EX", "XE")
+"""The mean BLEU out of the centre language and into it; the mean over all directions is the task's metric."""
 
 
 class MultilingualTranslation(SequenceToSequence):
@@ -51,7 +55,7 @@ class MultilingualTranslation(SequenceToSequence):
 
     def __init__(self, store: Store, options: Options) -> None:
         super().__init__(store, options)
-        pairs = [_pair_of(store, name) for name in store.sets("train")]
+        pairs = self.pairs = [_pair_of(store, name) for name in store.sets("train")]
         in_all = [language for language in pairs[0] if all(language in pair for pair in pairs)]
         self.centre = options.centre or (in_all or [""])[-1]
         languages = sorted({language for pair in pairs for language in pair})
@@ -95,6 +99,25 @@ class MultilingualTranslation(SequenceToSequence):
     def source_of(self, batch: Batch, seed: int | None = None) -> PackedField:
         return self.drop_words(append(join(batch["tag"], batch["source"]), EOS), batch, seed, "source")
 
+    def show_source(self, batch: Batch) -> str:
+        return f"{self.store.tokenizer('source').name(int(batch['tag'].ids[0]))} {super().show_source(batch)}"
+
+    def metric_tables(self) -> tuple[MetricTable, ...]:
+        """BLEU out of the centre and into it for every other language, with the means EX, XE and ALL as in Table 4 of
+        Xie et al. 2023; BLEU of directions without the centre is a table of its own."""
+        centre, others, apart = self.centre, dict[str, None](), dict[LanguagePair, None]()
+        for pair in self.pairs:
+            for source, target in (pair, tuple(pair)[::-1]):
+                if source == centre:
+                    others[target] = None
+                elif target != centre:
+                    apart[LanguagePair(source, target)] = None
+        columns = (f"EX (from {centre})", f"XE (into {centre})", "ALL")
+        rows = tuple(MetricRow(each, (_bleu_of(centre, each), _bleu_of(each, centre), None)) for each in others)
+        around = MetricTable("BLEU by language", "language", columns, rows, MetricRow("mean", (*MEANS, self.metric)))
+        beside = tuple(MetricRow(f"{pair.source} to {pair.target}", (_bleu_of(*pair),)) for pair in apart)
+        return around, MetricTable("BLEU of the other directions", "direction", ("BLEU",), beside)
+
     def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
         """BLEU of every direction, and its means over those out of the centre (EX), into it (XE), and all (`bleu`)."""
         assert isinstance(model, EncoderDecoder)
@@ -106,14 +129,20 @@ class MultilingualTranslation(SequenceToSequence):
             if len(own):
                 translated, correct = ([texts[at] for at in own] for texts in (hypotheses, references))
                 scores.append((direction, bleu(translated, correct, self.options.bleu).value))
+        out_of, into = MEANS
         means = {
-            "EX": [value for direction, value in scores if direction.source == self.centre],
-            "XE": [value for direction, value in scores if direction.target == self.centre],
-            "bleu": [value for _, value in scores],
+            out_of: [value for direction, value in scores if direction.source == self.centre],
+            into: [value for direction, value in scores if direction.target == self.centre],
+            self.metric: [value for _, value in scores],
         }
-        named = {f"bleu {direction.source}-{direction.target}": value for direction, value in scores}
+        named = {_bleu_of(direction.source, direction.target): value for direction, value in scores}
         losses = loss_metrics(self.total_losses(model, split, max_tokens))
         return losses | named | {name: sum(values) / len(values) for name, values in means.items() if values}
+
+
+def _bleu_of(source: str, target: str) -> str:
+    """The name of the metric of a direction."""
+    return f"bleu {source}-{target}"
 
 
 @dataclass(frozen=True)

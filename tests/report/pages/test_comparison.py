@@ -15,6 +15,7 @@ from lamina.errors import UserError
 from lamina.report.pages.comparison import comparison_page, save_comparison
 from lamina.report.run_results import RunResult
 from lamina.tasks.base import SampleOutput
+from lamina.tasks.metric_tables import MetricRow, MetricTable
 from support.made_diagnoses import HOSTILE, hostile
 from support.made_run_results import CONCLUSIONS, RUNS
 
@@ -132,3 +133,36 @@ def test_there_must_be_runs_and_a_known_ending(tmp_path: Path) -> None:
         save_comparison([], tmp_path / "page.html")
     with pytest.raises(UserError, match=r"\.html, \.md"):
         save_comparison(RUNS, tmp_path / "page.json")
+
+
+def table_of(text: str, caption: str) -> list[list[str]]:
+    lines = text.split(f"{caption}:\n\n")[1].split("\n\n")[0].splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    return [rows[0], *rows[2:]]
+
+
+def test_tables_of_metrics() -> None:
+    """Of one model as declared; of several, a table for each column, with the models side by side."""
+    rows = (MetricRow("de", ("en-de", "de-en", None)), MetricRow("fr", ("en-fr", "fr-en", None)))
+    tables = (MetricTable("BLEU", "language", ("EX", "XE", "ALL"), rows, MetricRow("mean", ("EX", "XE", "bleu"))),)
+
+    def made(run: RunResult) -> RunResult:
+        values = {"en-de": 20.0 + run.seed, "de-en": 25.0, "EX": 20.0 + run.seed, "XE": 25.0, "bleu": 23.0}
+        return replace(run, final=values if run.state == "finished" else {}, tables=tables)
+
+    runs = [made(run) for run in RUNS if run.layers == (12, 12)]
+    for form in ("md", "html"):
+        assert "BLEU: XE" in comparison_page(runs, form, (), "Demo")
+    text = comparison_page(runs, "md", (), "Demo")
+    assert table_of(text, "BLEU: EX") == [
+        ["language", "post-ln, 12-12", "pre-ln, 12-12", "b2t, 12-12"],
+        ["de", "failed", "21.5 ± 0.71", "21.5 ± 0.71"],
+        ["mean", "failed", "21.5 ± 0.71", "21.5 ± 0.71"],
+    ]
+    assert "BLEU: ALL" not in text, "only the means have it, which are in the table of results"
+    alone = comparison_page(runs[-1:], "md", (), "Demo")
+    assert table_of(alone, "BLEU") == [
+        ["language", "EX", "XE", "ALL"],
+        ["de", "22", "25", ""],
+        ["mean", "22", "25", "23"],
+    ]

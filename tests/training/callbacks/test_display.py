@@ -13,6 +13,7 @@ from rich.console import Console
 
 from lamina.data.store import Store
 from lamina.run_folder.folder import RunFolder
+from lamina.tasks.metric_tables import MetricRow, MetricTable
 from lamina.training.callbacks import display as module
 from lamina.training.callbacks.display import Display
 from lamina.training.distributed.world import ALONE
@@ -31,7 +32,14 @@ def showing(terminal: bool) -> tuple[Display, io.StringIO]:
 def at_step(step: int, total: int) -> Any:
     """The attributes of a training that a display reads."""
     batches = SimpleNamespace(attention_padding=lambda: 0.25)
-    return SimpleNamespace(step=step, config=SimpleNamespace(train=SimpleNamespace(steps=total)), batches=batches)
+    rows = (MetricRow("de", ("bleu en-de", "bleu de-en")), MetricRow("fr", ("bleu en-fr", "bleu fr-en")))
+    tables = (MetricTable("BLEU by language", "language", ("from en", "into en"), rows),)
+    return SimpleNamespace(
+        step=step,
+        config=SimpleNamespace(train=SimpleNamespace(steps=total)),
+        batches=batches,
+        task=SimpleNamespace(metric_tables=lambda: tables),
+    )
 
 
 def test_a_terminal_shows_a_bar_with_everything_and_the_time_left() -> None:
@@ -68,6 +76,17 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
         ),
         "step 30  validation nll 2.0000  perplexity 7.39  bleu 12.35",
         "something",
+    ]
+
+
+def test_metrics_of_a_table_have_a_line_for_each_column() -> None:
+    display, shown = showing(terminal=False)
+    values = {"nll": 2.0, "bleu en-de": 20.0, "bleu de-en": 25.0, "bleu en-fr": 30.0, "bleu": 25.0}
+    display.on_validation(at_step(30, total=60), values)
+    assert shown.getvalue().splitlines() == [
+        "step 30  validation nll 2.0000  perplexity 7.39  bleu 25.00",
+        "  from en:  de 20.00  fr 30.00",
+        "  into en:  de 25.00",
     ]
 
 

@@ -7,7 +7,7 @@ diagnoses at the start and at the end, and samples.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from lamina.diagnosis.measurement import Stage
@@ -31,6 +31,7 @@ from lamina.report.pages.page import form_of, render, write_bytes, write_text
 from lamina.report.run_results import RunResult
 from lamina.report.tables import Table
 from lamina.tasks.base import SampleOutput
+from lamina.tasks.metric_tables import MetricTable, filled_tables
 
 
 def save_comparison(
@@ -64,6 +65,7 @@ def comparison_page(runs: Sequence[RunResult], form: str, conclusions: Sequence[
         title=title,
         conclusions=conclusions,
         results=_results(groups),
+        metric_tables=_metric_tables(groups),
         unfinished=[(run.name, run.state, run.reason) for run in runs if run.state != "finished"],
         losses=loss_sections(groups),
         measured=measured_sections(diagnosed),
@@ -90,6 +92,35 @@ def _results(groups: Groups) -> Table:
         for variant, runs in groups.items()
     )
     return Table("", ("scheme", "depth", *metrics, VALIDATION_LOSS, "time", "memory", "seeds"), rows)
+
+
+def _metric_tables(groups: Groups) -> list[Table]:
+    """The tables of metrics that the task declares; of several models, a table for each column with a column for each
+    model."""
+    declared = dict.fromkeys(
+        table for runs in groups.values() for run in runs for table in filled_tables(run.tables, run.final)
+    )
+    return [shown for table in declared for shown in _metric_table(table, groups)]
+
+
+def _metric_table(table: MetricTable, groups: Groups) -> Iterator[Table]:
+    names = [row.name for row in table.all_rows]
+    cells = {
+        variant.name: [
+            [_score(runs, [run.final.get(name) for run in runs]) if name else "" for name in row.metrics]
+            for row in table.all_rows
+        ]
+        for variant, runs in groups.items()
+    }
+    if len(cells) == 1:
+        (own,) = cells.values()
+        rows = tuple((name, *row) for name, row in zip(names, own, strict=True))
+        yield Table(table.title, (table.rows_are, *table.columns), rows)
+        return
+    for at, column in enumerate(table.columns):
+        if any(row.metrics[at] for row in table.rows):
+            rows = tuple((name, *(own[place][at] for own in cells.values())) for place, name in enumerate(names))
+            yield Table(f"{table.title}: {column}", (table.rows_are, *cells), rows)
 
 
 def _score(runs: Sequence[RunResult], values: Sequence[float | None]) -> str:

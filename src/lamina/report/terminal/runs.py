@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Literal
 
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -14,6 +15,7 @@ from lamina.generate.scoring import perplexity
 from lamina.runs.listing import ListedRun
 from lamina.runs.plan import Plan
 from lamina.runs.summary import Evaluation, RunSummary
+from lamina.tasks.metric_tables import MetricTable, detail_metrics, filled_tables
 from lamina.terminal import open_console
 
 
@@ -29,7 +31,7 @@ def show_run(run: RunSummary) -> None:
         name, value, step = run.best_metric
         console.print(f"best validation {name} {value:.4g} at step {step:,}")
     if run.final:
-        console.print(_scores_table({"valid": run.final}))
+        _print_scores(console, {"valid": run.final}, run.tables)
 
 
 def show_comparison(runs: Sequence[RunSummary], conclusions: Sequence[str] = ()) -> None:
@@ -37,7 +39,8 @@ def show_comparison(runs: Sequence[RunSummary], conclusions: Sequence[str] = ())
 
     A failed run has its state in place of metrics, as in the papers' tables.
     """
-    metrics = list(dict.fromkeys(name for run in runs for name in run.final if name not in ("loss", "nll")))
+    apart = {"loss", "nll"}.union(*(detail_metrics(run.tables) for run in runs))
+    metrics = list(dict.fromkeys(name for run in runs for name in run.final if name not in apart))
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("run", style="cyan", no_wrap=True)
     for heading in ("steps", "best nll", *map(escape, metrics)):
@@ -87,7 +90,7 @@ _LISTING: dict[str, Literal["left", "right"]] = {
 def show_evaluation(evaluation: Evaluation) -> None:
     """Print the metrics of each set, and the signatures that make them comparable."""
     console = open_console(markup=True)
-    console.print(_scores_table(evaluation.scores))
+    _print_scores(console, evaluation.scores, evaluation.tables)
     for name, coverage in evaluation.coverage.items():
         if coverage.left_out:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in coverage.left_out.items())
@@ -119,10 +122,31 @@ def show_plan(plan: Plan) -> None:
         console.print(assumption, style="dim", markup=False)
 
 
-def _scores_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
+def _print_scores(console: Console, scores: Mapping[str, Mapping[str, float]], tables: Sequence[MetricTable]) -> None:
+    """Print a row of metrics for each set, then the tables of metrics that the task declares."""
+    console.print(_scores_table(scores, detail_metrics(tables)))
+    for which, values in scores.items():
+        for shown in filled_tables(tables, values):
+            console.print(f"\n{escape(shown.title)}, {escape(which)}")
+            console.print(_metric_table(shown, values))
+
+
+def _metric_table(shown: MetricTable, values: Mapping[str, float]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(escape(shown.rows_are), style="cyan")
+    for heading in shown.columns:
+        table.add_column(escape(heading), justify="right")
+    for row in shown.all_rows:
+        cells = ("" if value is None else f"{value:.2f}" for value in row.read(values))
+        table.add_row(escape(row.name), *cells, style="bold" if row is shown.means else None)
+    return table
+
+
+def _scores_table(scores: Mapping[str, Mapping[str, float]], apart: Set[str]) -> Table:
+    """The metrics of each set, without those that stand in tables of their own."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("set", style="cyan")
-    names = list(dict.fromkeys(name for values in scores.values() for name in values))
+    names = list(dict.fromkeys(name for values in scores.values() for name in values if name not in apart))
     for name in names:
         table.add_column(escape(name), justify="right")
     for which, values in scores.items():

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from lamina.formatting import duration
 from lamina.generate.scoring import perplexity
+from lamina.tasks.metric_tables import detail_metrics, filled_tables
 from lamina.terminal import open_console
 from lamina.training.callbacks.base import Callback
 
@@ -61,12 +62,18 @@ class Display(Callback):
         return f"  {duration(left * (time.monotonic() - start) / done)} left" if done > 1 and left > 0 else ""
 
     def on_validation(self, training: Training, values: Mapping[str, float]) -> None:
-        others = "".join(
-            f"  {name} {value:.2f}" for name, value in values.items() if name not in ("loss", "nll", "perplexity")
-        )
+        tables = filled_tables(training.task.metric_tables(), values)
+        apart = {"loss", "nll", "perplexity", *detail_metrics(tables)}
+        others = "".join(f"  {name} {value:.2f}" for name, value in values.items() if name not in apart)
         nll = values["nll"]
         text = f"step {training.step:,}  validation nll {nll:.4f}  perplexity {perplexity(nll):.2f}{others}"
         self.console.print(text)
+        for table in tables:
+            for at, column in enumerate(table.columns):
+                cells = [(row.name, row.read(values)[at]) for row in table.rows]
+                shown = "".join(f"  {name} {value:.2f}" for name, value in cells if value is not None)
+                if shown:
+                    self.console.print(f"  {column}:{shown}")
 
     def on_end(self, training: Training) -> None:
         if self._bar is not None:
