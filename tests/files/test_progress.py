@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 
 import pytest
 
@@ -28,6 +29,22 @@ def test_every_stage_has_a_bar_with_its_count(monkeypatch: pytest.MonkeyPatch) -
     assert "5/?" in last
     assert last.count("encoding") == 1, "a stage has one bar, however often it reports"
     assert "20/20" in last
+
+
+def test_bars_appear_after_some_seconds_even_if_nothing_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setenv("TERM", "xterm")
+    for options in ({"after": 600.0}, {"quiet": True}):
+        with progress_bar(**options) as progress:  # type: ignore[arg-type]
+            progress("encoding", 1, 20)
+        assert shown.getvalue() == ""
+    with progress_bar(after=0.01) as progress:
+        progress("encoding", 1, 20)
+        deadline = time.monotonic() + 30
+        while "encoding" not in shown.getvalue():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 def test_silent_without_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:

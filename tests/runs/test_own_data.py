@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,11 @@ from lamina import UserError
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.data.store import Store
+from lamina.files.progress import Progress
 from lamina.runs.diagnose import Extent
+from lamina.runs.run import Run
+from lamina.tasks import TASKS
+from lamina.training.config import RunConfig
 from support.small_tasks import small_sets
 from support.trained_runs import trained_run
 
@@ -79,3 +85,27 @@ def test_a_damaged_copy_is_refused_with_the_way_out(name: str, trained: Path) ->
         lamina.load(trained).generate(TEXTS)
     path.write_bytes(original)
     lamina.load(trained).generate(TEXTS)
+
+
+def test_preparing_embedded_data_shows_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sets = {"valid": (), "test": (), **small_sets("translation", train=40, valid=4)}
+    chosen = source_options("embedded-translation", ".", str(tmp_path / "store"), **sets, tokenizer={"size": 400})
+    monkeypatch.setattr(TASKS["translation"], "embedded_options", lambda folder: chosen)
+    stages: dict[str, list[str]] = {"plan": [], "train": []}
+
+    @contextmanager
+    def recorded(after: float, quiet: bool = False) -> Iterator[Progress]:
+        assert after == 2.0
+        yield lambda stage, done, total: stages["train" if quiet else "plan"].append(stage)
+
+    monkeypatch.setattr("lamina.runs.run.progress_bar", recorded)
+    model = {"model_dim": 16, "feed_forward_dim": 32, "num_heads": 2, "num_layers": 1}
+    config = RunConfig.read({"data": {"max_tokens": 200}, "model": model, "train": {"steps": 1}}, where="test")
+    run = Run(config, tmp_path / "run")
+    run.plan()
+    assert "encoding train" in stages["plan"]
+    run.train(quiet=True)
+    assert stages["train"] == [], "prepared already"
+    shutil.rmtree(tmp_path / "store")
+    Run(config, tmp_path / "other").train(quiet=True)
+    assert "encoding train" in stages["train"]

@@ -63,7 +63,7 @@ class Extent:
 
 def diagnose_run(run: Run, extent: Extent, progress: Progress = no_progress) -> Iterator[Diagnosis]:
     """Measure a run at initialisation and at a checkpoint, and store both; its watch's diagnosis comes last."""
-    for subject in subjects_of(run, extent):
+    for subject in subjects_of(run, extent, progress):
         diagnosis = examine(subject, seeds=extent.seeds, progress=progress)
         step = diagnosis.stage.step
         diagnosis.write(run.folder.start_diagnosis if step is None else run.folder.step_diagnosis(step))
@@ -74,16 +74,16 @@ def diagnose_run(run: Run, extent: Extent, progress: Progress = no_progress) -> 
 
 def diagnose_config(run: Run, extent: Extent, progress: Progress = no_progress) -> Diagnosis:
     """Measure the models of a run that need not have been started; nothing is written into its folder."""
-    return examine(_at_initialisation(run, run.open_store(), extent), seeds=extent.seeds, progress=progress)
+    return examine(_at_initialisation(run, run.open_store(progress), extent), seeds=extent.seeds, progress=progress)
 
 
-def subjects_of(run: Run, extent: Extent) -> Iterator[Subject]:
+def subjects_of(run: Run, extent: Extent, progress: Progress = no_progress) -> Iterator[Subject]:
     """The run at initialisation and, if it has one, at a checkpoint.
 
     The checkpoint is read only when it is asked for: if it is damaged, the first diagnosis has been made by then.
     """
     saved = _find_checkpoint(run.folder, extent.checkpoint)
-    start = _at_initialisation(run, run.open_store() if saved is None else run.own_data(), extent)
+    start = _at_initialisation(run, run.open_store(progress) if saved is None else run.own_data(), extent)
     if saved is None:
         start.notes.append(NO_CHECKPOINT)
     yield start

@@ -23,7 +23,7 @@ from lamina.data.prepare import prepare
 from lamina.data.store import Store
 from lamina.diagnosis.results import Diagnosis
 from lamina.errors import UserError
-from lamina.files.progress import Progress, no_progress
+from lamina.files.progress import PATIENCE, Progress, no_progress, progress_bar
 from lamina.generate.int8 import quantise
 from lamina.model.transformer import Transformer
 from lamina.run_folder.checkpoints import BEST
@@ -110,7 +110,8 @@ class Run(Inference):
         callbacks: Sequence[Callback] = (),
     ) -> Status:
         """Train as one of the processes of `world`, the first of which has claimed the folder."""
-        before = world.on_first(lambda: self._check_start(force))
+        with progress_bar(PATIENCE, quiet=display.console.quiet) as progress:
+            before = world.on_first(lambda: self._check_start(force, progress))
         if before is not None:
             display.note(f"{self.path} is {before.state} already")
             return before
@@ -144,10 +145,10 @@ class Run(Inference):
     def _claim(self) -> None:
         self.folder.claim()
 
-    def _check_start(self, force: bool) -> Status | None:
+    def _check_start(self, force: bool, progress: Progress) -> Status | None:
         """Refuse a changed config or changed data; returns the status of a run that has ended and needs no training."""
         before, former = self.folder.status(), former_config(self.folder)
-        store = self.open_store()  # in one process before the others: it may have to be prepared
+        store = self.open_store(progress)  # in one process before the others: it may have to be prepared
         if former and not force:
             check_origins(self.folder, former)
             refuse_changes(self.folder, former, self.config, store)
@@ -234,13 +235,15 @@ class Run(Inference):
 
     def plan(self, *, devices: int = 1, teraflops: float = 100.0, efficiency: float = 0.4) -> Plan:
         """Memory, operations and time that training takes; the data is opened, but no model is trained."""
-        return make_plan(self.config, self.open_store(), devices=devices, teraflops=teraflops, efficiency=efficiency)
+        with progress_bar(PATIENCE) as progress:
+            store = self.open_store(progress)
+        return make_plan(self.config, store, devices=devices, teraflops=teraflops, efficiency=efficiency)
 
-    def open_store(self) -> Store:
+    def open_store(self, progress: Progress = no_progress) -> Store:
         """The store that the config names, or the task's embedded languages, prepared beside the run folder."""
         if self.config.data.store is not None:
             return Store.open(self.config.data.store)
-        return prepare(TASKS[self.config.task].embedded_options(self.path.parent / ".embedded"))
+        return prepare(TASKS[self.config.task].embedded_options(self.path.parent / ".embedded"), progress)
 
     def own_data(self) -> Store:
         """The run's own manifest and tokenizers; the store is opened when examples are read, and must be the same."""

@@ -23,6 +23,7 @@ from rich.console import Console
 from lamina.config import to_toml
 from lamina.data.store import Store
 from lamina.errors import UserError
+from lamina.files.progress import PATIENCE, progress_bar
 from lamina.model.transformer import Transformer
 from lamina.report.comparison_report import ComparisonReport, check_report_file
 from lamina.report.terminal.progress_table import ProgressTable
@@ -112,7 +113,8 @@ def _run(runs: Mapping[str, Path], engine: Engine, table: ProgressTable) -> dict
 
 def _build_on_meta(cell: GridCell, folder: Path) -> Store:
     """Build the model without memory, so that a mistake in one scheme's options is reported before any training."""
-    store = Run(cell.config, folder / cell.name).open_store()
+    with progress_bar(PATIENCE) as progress:
+        store = Run(cell.config, folder / cell.name).open_store(progress)
     try:
         task = build_task(cell.config.task, store, cell.config.task_options)
         with torch.device("meta"):
