@@ -13,8 +13,9 @@ Amount = Annotated[int, Field(ge=0)]
 
 
 class GenerateOptions(Options):
-    method: Literal["beam", "greedy", "sample"] = "beam"
-    """The search: beam search, greedy decoding (the most likely token at each step), or sampling."""
+    method: Literal["beam", "greedy", "sample", "ctc"] = "beam"
+    """The search: beam search, greedy decoding (the most likely token at each step), or sampling. `ctc`, for speech
+    recognition with a CTC loss: beam search on the CTC output, ranked with the decoder's scores."""
 
     beam: Count = 5
     """The number of hypotheses kept at each step of a beam search."""
@@ -29,6 +30,9 @@ class GenerateOptions(Options):
     """When the beam search of a sentence stops: `full` as soon as `beam` hypotheses have ended (fairseq), `likely`
     when the best open hypothesis would not be among the best if it ended now, `certain` when no continuation of it
     can be."""
+
+    ctc_weight: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """The weight λ of the CTC score in method `ctc`: outputs are ranked by λ · ln P_CTC + (1 − λ) · ln P_decoder."""
 
     min_length: Amount = 0
     """The smallest number of tokens of an output; takes precedence over length_factor and length_margin."""
@@ -58,7 +62,7 @@ class GenerateOptions(Options):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.method == "beam" and self.nbest > self.beam:
+        if self.method in ("beam", "ctc") and self.nbest > self.beam:
             raise ValueError(f"nbest {self.nbest} outputs cannot come from a beam of {self.beam}; enlarge beam")
         if self.method == "greedy" and self.nbest > 1:
             raise ValueError(f"nbest {self.nbest}: greedy decoding has one output; use beam or sample")
@@ -69,4 +73,4 @@ class GenerateOptions(Options):
     @property
     def width(self) -> int:
         """The number of open hypotheses per sentence."""
-        return {"beam": self.beam, "greedy": 1, "sample": self.nbest}[self.method]
+        return {"beam": self.beam, "greedy": 1, "sample": self.nbest, "ctc": self.beam}[self.method]

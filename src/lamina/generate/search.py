@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from lamina.errors import UserError
 from lamina.generate.beam import search_beams
 from lamina.generate.constraints import longest
+from lamina.generate.ctc import search_ctc
 from lamina.generate.decoder import Decoder, Hypothesis, Model
 from lamina.generate.options import GenerateOptions
 from lamina.generate.sampling import best_word, follow_paths, random_word
@@ -169,8 +170,21 @@ def _search(
     limits = np.array([each.limit for each in batch])
     room = options.width * (int(limits.max()) + 1)
     with evaluation_mode(model):
+        if options.method == "ctc":
+            return list(enumerate(_search_ctc(model, batch, options, eos)))
         decoder = Decoder(model, [each.source for each in batch], [each.start for each in batch], room)
         if options.method == "beam":
             return list(search_beams(decoder, limits, options, eos))
         choose = random_word(options, numbers) if options.method == "sample" else best_word
         return list(follow_paths(decoder, limits, options, eos, choose))
+
+
+def _search_ctc(
+    model: Model, batch: list[GenerationInput], options: GenerateOptions, eos: int
+) -> list[list[Hypothesis]]:
+    if not isinstance(model, EncoderDecoder) or model.front_end is None:
+        raise UserError("method = 'ctc' is for speech recognition; use beam, greedy or sample")
+    if any(len(each.start) > 1 for each in batch):
+        raise UserError("method = 'ctc' cannot start outputs with a given prefix; use method=beam, or leave it out")
+    sources, limits = [np.asarray(each.source) for each in batch], [each.limit for each in batch]
+    return search_ctc(model, sources, limits, options, bos=batch[0].start[0], eos=eos)
