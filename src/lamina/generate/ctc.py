@@ -29,7 +29,8 @@ BLANK = 0
 CANDIDATES = 4
 """How many times as many tokens as hypotheses are considered at each frame."""
 
-Tokens = tuple[int, ...]
+Prefix = tuple[int, ...]
+"""The tokens of an output, or of its beginning."""
 
 
 def search_ctc(
@@ -62,18 +63,18 @@ def search_ctc(
     return found
 
 
-def search_prefixes(frames: NDArray[np.float64], beam: int, longest: int) -> dict[Tokens, float]:
+def search_prefixes(frames: NDArray[np.float64], beam: int, longest: int) -> dict[Prefix, float]:
     """The most probable outputs and their ln P_CTC, from log-probabilities of shape (frames, vocabulary).
 
     ends_blank, ends_token: ln of the total probability of the alignments of a prefix up to the present frame that end
     with the blank, and with the prefix's last token.
     """
-    ends_blank: dict[Tokens, float] = {(): 0.0}
-    ends_token: dict[Tokens, float] = {(): -np.inf}
+    ends_blank: dict[Prefix, float] = {(): 0.0}
+    ends_token: dict[Prefix, float] = {(): -np.inf}
     for frame in frames:
         tokens = np.argsort(-frame)[: max(2, CANDIDATES * beam)]
-        next_blank: dict[Tokens, float] = defaultdict(lambda: -np.inf)
-        next_token: dict[Tokens, float] = defaultdict(lambda: -np.inf)
+        next_blank: dict[Prefix, float] = defaultdict(lambda: -np.inf)
+        next_token: dict[Prefix, float] = defaultdict(lambda: -np.inf)
         for prefix, blank in ends_blank.items():
             token = ends_token[prefix]
             total = np.logaddexp(blank, token)
@@ -96,7 +97,7 @@ def search_prefixes(frames: NDArray[np.float64], beam: int, longest: int) -> dic
 
 
 def _decoder_scores(
-    model: EncoderDecoder, memory: Tensor, outputs: Sequence[Tokens], bos: int, eos: int
+    model: EncoderDecoder, memory: Tensor, outputs: Sequence[Prefix], bos: int, eos: int
 ) -> NDArray[np.float64]:
     """ln P_decoder of each output and eos, given the encoder's output for one utterance."""
     given = PackedField.of([bos, *tokens] for tokens in outputs)
