@@ -14,6 +14,7 @@ watch.report().save("why.html")
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,7 @@ def diagnose(
     depths: Sequence[int] = OUTPUT_DEPTHS,
     name: str | None = None,
     learning_rate: float | None = None,
+    warmup: int | None = None,
     thresholds: Thresholds | None = None,
     progress: Progress = no_progress,
 ) -> DiagnosisReport:
@@ -142,6 +144,8 @@ def diagnose(
     depths: the numbers of layers at which the change of the output is measured, if a factory takes `num_layers`; the
         paper goes up to 100, of two sub-layers each, which is slow.
     learning_rate: the highest learning rate at which Adam will train it, to check whether that is too high.
+    warmup: the number of steps in which the learning rate rises to that. With a long one, or a small learning rate,
+        a model that amplifies updates or loses gradient usually trains.
     thresholds: the thresholds of the checks; None for the defaults.
 
     The module's weights, gradients, buffers and modes are left as they were, and so is the random state.
@@ -154,6 +158,7 @@ def diagnose(
         depths=depths,
         name=name,
         learning_rate=learning_rate,
+        warmup=warmup,
         thresholds=thresholds,
     )
     return DiagnosisReport(examine(subject, seeds=seeds, progress=progress))
@@ -213,6 +218,7 @@ def diagnose_paths(
             subject = pretrained_subject(
                 path, batches=extent.batches, tokens=extent.tokens, depths=extent.output_depths
             )
+            subject = replace(subject, learning_rate=extent.learning_rate, warmup=extent.warmup)
             found.append(examine(subject, seeds=extent.seeds, progress=progress))
         else:
             _refuse_other_folder(RunFolder(path))

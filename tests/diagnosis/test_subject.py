@@ -212,3 +212,9 @@ def test_compiled_and_parallel_models_are_unwrapped() -> None:
         subject = subject_of(wrapped, X, torch.sum)
         assert subject.name == "TransformerEncoder"
         assert losses(subject) == plain
+
+
+def test_the_warm_up_is_known_to_the_checks_and_never_negative() -> None:
+    assert subject_of(encoder(), X, torch.sum, warmup=4000).warmup == 4000
+    with pytest.raises(UserError, match="warmup is the number of steps of the warm-up, 0 for none, not -1"):
+        subject_of(encoder(), X, torch.sum, warmup=-1)

@@ -48,6 +48,10 @@ def diagnose(
             "minutes where the model is wide."
         ),
     ] = "2,4,8,16",
+    learning_rate: Annotated[
+        float | None, typer.Option(help="The highest learning rate of training; by default that of the config.")
+    ] = None,
+    warmup: Annotated[int | None, typer.Option(min=0, help="Steps in which the learning rate rises to that.")] = None,
     output: Annotated[Path, typer.Option(help="The page: .html, .md, or .json for the numbers.")] = Path("why.html"),
 ) -> None:
     """Measure why a model trains or does not: print the findings and write a page with all figures."""
@@ -59,7 +63,15 @@ def diagnose(
     from lamina.runs.diagnose import Extent
 
     form_of(output, others=("json",))  # before the work, not after it
-    extent = Extent(seeds, batches, tokens, checkpoint, output_depths=_read_depths(depths))
+    extent = Extent(
+        seeds,
+        batches,
+        tokens,
+        checkpoint,
+        output_depths=_read_depths(depths),
+        learning_rate=learning_rate,
+        warmup=warmup,
+    )
     with progress_bar() as progress:
         left_out: list[Path] = []
         diagnoses = diagnose_paths(what, extent, progress, left_out.append)

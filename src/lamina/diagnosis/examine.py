@@ -88,6 +88,7 @@ def examine(subject: Subject, *, seeds: int = 5, progress: Progress = no_progres
             schemes=examined.structure.schemes,
             thresholds=subject.thresholds,
             learning_rate=subject.learning_rate,
+            warmup=subject.warmup,
             samples=samples,
             scale=examined.scale,
         ),

@@ -57,6 +57,8 @@ class Subject:
     stage: Stage = Stage(name="start")
     learning_rate: float | None = None
     """The highest learning rate at which Adam will train it; None where it is unknown."""
+    warmup: int | None = None
+    """The number of steps in which the learning rate rises to that; None where it is unknown."""
     thresholds: Thresholds | None = None
     """The thresholds of the checks; None for the defaults."""
     notes: list[str] = field(default_factory=list)
@@ -67,6 +69,8 @@ class Subject:
             raise UserError(f"depths are at least two numbers of layers, from 1 up, not {self.depths}")
         if self.learning_rate is not None and not (isfinite(self.learning_rate) and self.learning_rate > 0):
             raise UserError(f"learning_rate is the highest learning rate, above 0, not {self.learning_rate}")
+        if self.warmup is not None and self.warmup < 0:
+            raise UserError(f"warmup is the number of steps of the warm-up, 0 for none, not {self.warmup}")
 
     def build(self, seed: int) -> nn.Module:
         """The model of a seed, or the only model; refused if it cannot be measured."""
@@ -87,6 +91,7 @@ def subject_of(
     name: str | None = None,
     thresholds: Thresholds | None = None,
     learning_rate: float | None = None,
+    warmup: int | None = None,
 ) -> Subject:
     """The subject of a module, or of a function of a seed (and of `num_layers`, for measures against depth)."""
     if batches < 1:
@@ -107,6 +112,7 @@ def subject_of(
         depths=tuple(depths),
         stage=Stage(name="start" if factory else "given"),
         learning_rate=learning_rate,
+        warmup=warmup,
         thresholds=thresholds,
         notes=notes,
     )

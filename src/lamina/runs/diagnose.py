@@ -59,6 +59,11 @@ class Extent:
     """Whether models of other depths are built for the measures that compare depths, which take most of the time."""
     output_depths: tuple[int, ...] = OUTPUT_DEPTHS
     """The numbers of layers at which the change of the output is measured."""
+    learning_rate: float | None = None
+    """The highest learning rate of training; None for that of the config."""
+    warmup: int | None = None
+    """The number of steps of its warm-up; None if it should not change the findings. That of a config does not: the
+    thresholds were calibrated on runs with warm-ups of their own."""
 
 
 def diagnose_run(run: Run, extent: Extent, progress: Progress = no_progress) -> Iterator[Diagnosis]:
@@ -104,13 +109,15 @@ def _at_initialisation(run: Run, store: Store, extent: Extent) -> Subject:
         task.calibrate(model, inputs[0])
         return model
 
+    adaptive = config.optimiser.choose().is_adaptive
     return Subject(
         run.path.name,
         _passes(task, inputs),
         factory=factory,
         any_depth=extent.depths,
         depths=extent.output_depths,
-        learning_rate=config.schedule.learning_rate if config.optimiser.choose().is_adaptive else None,
+        learning_rate=extent.learning_rate or (config.schedule.learning_rate if adaptive else None),
+        warmup=extent.warmup,
         thresholds=config.diagnose.thresholds,
     )
 

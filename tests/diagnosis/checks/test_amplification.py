@@ -47,3 +47,10 @@ def test_a_sum_that_is_not_a_number_is_not_judged() -> None:
     )
     (found,) = findings("amplification", [unknown])
     assert found.severity == "not measured"
+
+
+@pytest.mark.parametrize(("warmup", "severity"), [(None, "failure"), (100, "failure"), (8000, "warning")])
+def test_a_long_warm_up_makes_a_failure_a_warning(warmup: int | None, severity: str) -> None:
+    found = findings("amplification", measured("post-ln", 18), schemes=["post-ln"], learning_rate=1e-3, warmup=warmup)
+    assert max(each.severity == severity for each in found)
+    assert any(each.severity == "failure" for each in found) == (severity == "failure")

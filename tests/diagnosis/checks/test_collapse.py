@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from lamina.diagnosis.checks.collapse import first_idle
+from lamina.diagnosis.checks.collapse import Collapse, first_idle
 from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.results import SchemeTrait
 from support.measurements import fact, findings, line, measured, measurement
 
 
-def test_deep_pre_ln_collapses_and_post_ln_does_not() -> None:
-    pre = findings("collapse", measured("pre-ln", 18), schemes=["pre-ln"])
-    encoder = next(each for each in pre if each.location.stack == "encoder")
-    assert encoder.severity == "warning", "it trains nevertheless"
-    assert encoder.location.sublayer is not None
-    assert f"from sub-layer {encoder.location.sublayer} on" in encoder.sentence
-    assert "mean cosine of the layers with the last" in encoder.sentence
-    assert SchemeTrait(avoids="collapse", schemes=("b2t", "resi-dual")) in encoder.remedies
-    assert all(each.severity == "fine" for each in findings("collapse", measured("post-ln", 18), schemes=["post-ln"]))
+def test_pre_ln_alone_does_not_collapse_at_any_depth() -> None:
+    """Its stream grows, so that later branches count for less; only small branches as well are a fault."""
+    for scheme in ("pre-ln", "post-ln"):
+        assert {each.severity for each in findings("collapse", measured(scheme, 18), schemes=[scheme])} == {"fine"}
+    for number in (6, 24, 96, 400):
+        third = number // 3
+        changes = [place**-0.5 for place in range(1, number + 1)]
+        share = sum(changes[-third:]) / sum(changes[:third])
+        assert share > Collapse.Thresholds().warning, number
+
+
+def test_upper_layers_that_hardly_change_the_stream_are_named() -> None:
+    cosines = measurement("cosine-of-layers", facts=[fact("all with last", 0.97, stack="stack")])
+    changes = line(1.0, 1.0, 0.9, 0.8, 0.1, 0.1, stack="stack")
+    found = measurement("hidden-change", changes, facts=[fact("last/first third", 0.1, stack="stack")])
+    (collapsed,) = findings("collapse", [found, cosines], schemes=["pre-ln"])
+    assert collapsed.severity == "warning", "it may train nevertheless"
+    assert "from sub-layer 5 on" in collapsed.sentence
+    assert SchemeTrait(avoids="collapse", schemes=("b2t", "resi-dual")) in collapsed.remedies
 
 
 def test_the_place_is_that_from_which_all_are_idle() -> None:
-    changes = line(1.0, 1.0, 0.9, 0.8, 0.5, 0.4, stack="stack")
-    found = measurement("hidden-change", changes, facts=[fact("last/first third", 0.45, stack="stack")])
+    changes = line(1.0, 1.0, 0.9, 0.8, 0.29, 0.2, stack="stack")
+    found = measurement("hidden-change", changes, facts=[fact("last/first third", 0.245, stack="stack")])
     (collapsed,) = findings("collapse", [found])
     assert collapsed.location == Location(stack="stack", sublayer=5)
-    assert (collapsed.value, collapsed.threshold) == (0.45, 0.6)
-    assert "0.45 of what the first third does, below the threshold of 0.6" in collapsed.sentence
+    assert (collapsed.value, collapsed.threshold) == (0.245, 0.3)
+    assert "0.245 of what the first third does, below the threshold of 0.3" in collapsed.sentence
 
 
 def test_the_first_sublayer_from_which_a_stack_is_idle() -> None:

@@ -51,3 +51,10 @@ def test_numbers_that_are_not_finite() -> None:
     assert judged(adam((nan, 3200.0), 3200.0, 1e-4)).location.layer == 2
     assert judged(adam((nan, nan), 3200.0, 1e-4)).severity == "not measured"
     assert judged(adam((inf, 1.0), 3200.0, 1e-4)).severity == "failure"
+
+
+@pytest.mark.parametrize(("share", "severity"), [(0.002, "fine"), (0.2, "warning"), (1.0, "failure")])
+def test_a_smaller_epsilon_alone_is_no_fault(share: float, severity: str) -> None:
+    """At torch's ε = 1e-8 κ is in the thousands where gradients are 500 times ε, and training is healthy."""
+    still = 32 * 1e-4 / 1e-8
+    assert judged(adam((share * still, 0.0), still, 1e-4, epsilon=1e-8)).severity == severity

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,3 +143,20 @@ def test_without_a_scheme_to_suggest_the_remedy_says_so() -> None:
     everything = [each.name for each in residual.schemes()]
     (found,) = findings("vanishing", [measurement("gradient-by-layer", gradients(1e-4, 1.0))], schemes=everything)
     assert found.remedies[0] == SchemeTrait(avoids="vanishing", schemes=())
+
+
+@pytest.mark.parametrize(
+    ("training", "severity"),
+    [
+        ({}, "failure"),
+        ({"learning_rate": 1e-3, "warmup": 100}, "failure"),
+        ({"learning_rate": 1e-3, "warmup": 4000}, "warning"),
+        ({"learning_rate": 2e-5}, "warning"),
+    ],
+)
+def test_a_small_learning_rate_or_a_long_warm_up_makes_a_failure_a_warning(training: Any, severity: str) -> None:
+    (found,) = findings("vanishing", [measurement("gradient-by-layer", gradients(0.05, 1.0))], **training)
+    assert found.severity == severity
+    assert ("usually train" in found.sentence) == (severity == "warning")
+    (mild,) = findings("vanishing", [measurement("gradient-by-layer", gradients(0.2, 1.0))], **training)
+    assert mild.severity == "warning"

@@ -4,9 +4,9 @@ from statistics import fmean, stdev
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from lamina.diagnosis.measures.adam_conditioning import AdamConditioning, AdamRule, sensitivity
+from lamina.diagnosis.measures.adam_conditioning import CONDITION_NUMBER, AdamConditioning, AdamRule, sensitivity
 from lamina.diagnosis.measures.base import NotMeasurable
 from lamina.diagnosis.recording.layers import find_layers
 from support.recorded import fact, feed_forward_stack, line, some_loss
@@ -133,3 +133,22 @@ def _derivative(rule: AdamRule, gradient: Tensor, first: Tensor, second: Tensor,
         gradient = (gradient + 1e-30).detach().requires_grad_()
     (found,) = torch.autograd.grad(update(rule, gradient, first, second, step).sum(), gradient)
     return found
+
+
+def test_rows_that_never_had_a_gradient_do_not_count() -> None:
+    """A table of words in two sizes, of which the same four words occur."""
+    found = []
+    for words in (4, 400):
+        torch.manual_seed(0)
+        table = nn.Embedding(words, 3)
+        model = nn.ModuleDict(
+            {"layers": nn.ModuleList(nn.Sequential(nn.Linear(3, 3)) for _ in range(2)), "table": table}
+        )
+        with torch.no_grad():
+            table.weight[:4] = torch.arange(1.0, 13.0).view(4, 3)
+        optimiser = torch.optim.Adam(table.parameters(), lr=1e-3)
+        table(torch.arange(4)).square().sum().backward()
+        optimiser.step()
+        matrices = [each for each in find_layers(model).matrices if each.parameter is table.weight]
+        found.append(AdamConditioning().of(optimiser, matrices).fact(CONDITION_NUMBER))
+    assert found[0] == pytest.approx(found[1])

@@ -56,6 +56,7 @@ def run_checks(
     schemes: Sequence[str] = (),
     thresholds: CheckThresholds | None = None,
     learning_rate: float | None = None,
+    warmup: int | None = None,
     samples: Sequence[Sequence[Measurement]] = (),
     scale: float = 1.0,
 ) -> tuple[Finding, ...]:
@@ -65,11 +66,12 @@ def run_checks(
     schemes: the residual schemes of the model, which are not suggested as remedies.
     thresholds: the thresholds of all checks; None for the defaults.
     learning_rate: the highest learning rate at which Adam will train the model; None if it is unknown.
+    warmup: the number of steps in which the learning rate rises to its highest value; None if it is unknown.
     samples: the same measurements of single seeds or batches; the spread of a value is their standard deviation times
         `scale`.
     """
     reasons = {each.key: each.reason for each in not_measured}
-    evidence, *others = (CheckEvidence(each, schemes, learning_rate) for each in (measurements, *samples))
+    evidence, *others = (CheckEvidence(each, schemes, learning_rate, warmup) for each in (measurements, *samples))
     found: list[Finding] = []
     for check in all_checks():
         chosen = check.Thresholds() if thresholds is None else thresholds.of(check)

@@ -13,20 +13,20 @@ from math import isnan
 
 from pydantic import PositiveFloat
 
-from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
+from lamina.diagnosis.checks.base import GENTLE, Check, CheckEvidence, GentleTraining, grade
 from lamina.diagnosis.measurement import Fact, Location, Measurement
 from lamina.diagnosis.measures.layer_dependency import SUM_OF_SQUARES
 from lamina.diagnosis.measures.output_change import LINEAR_R_SQUARED, LOGARITHMIC_R_SQUARED
 from lamina.diagnosis.results import Action, Finding
 from lamina.formatting import short
-from lamina.options import Options
 
 
 class Amplification(Check):
-    class Thresholds(Options):
-        warning: PositiveFloat = 1.0
+    class Thresholds(GentleTraining):
+        warning: PositiveFloat = 1.4
         """Σβᵢᵢ² ÷ Σ1/i over the sub-layers of a stack, from which on it is a warning: the change of the output (Liu et
-        al. 2020, Theorem 2) relative to branches of the same size, the most that pre-LN can have (Corollary 1)."""
+        al. 2020, Theorem 2) relative to branches of the same size (Corollary 1). A Llama of 12 layers and width 768 has
+        1.21 at its initialisation and trains; some small runs between 1.4 and 1.8 failed (docs/experiments.md)."""
         failure: PositiveFloat = 1.87
         """Σβᵢᵢ² ÷ Σ1/i, from which on training without a long warm-up is expected to fail. Calibrated on small runs,
         see lamina.studies.calibration."""
@@ -59,6 +59,7 @@ class Amplification(Check):
         value = total.value / sum(1 / place for place in range(1, len(diagonal.y) + 1))
         severity = grade(value, thresholds.warning, thresholds.failure)
         threshold = thresholds.failure if severity == "failure" else thresholds.warning
+        gentle = severity == "failure" and evidence.trains_gently(thresholds)
         sentence = (
             f"an update changes the output of the {location} by Σβᵢᵢ² = {short(total.value)}, {short(value)} times "
             "what branches of the same size would give"
@@ -70,8 +71,8 @@ class Amplification(Check):
                 f", above the threshold of {short(threshold)}: the stack amplifies small changes{_order(evidence)}"
             )
         return self.finding(
-            severity,
-            sentence,
+            "warning" if gentle else severity,
+            sentence + (GENTLE if gentle else ""),
             location=location,
             value=value,
             threshold=threshold,

@@ -11,23 +11,49 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from pydantic import PositiveFloat, PositiveInt
+
 from lamina import residual
 from lamina.diagnosis.measurement import Location, Measurement
 from lamina.diagnosis.results import Finding, Remedy, SchemeTrait, Severity
 from lamina.options import Options
 from lamina.residual.base import Fault
 
+GENTLE = "; at the planned learning rate or warm-up models with this fault usually train"
+"""Added to the sentence of a failure that is only a warning because of how the model will be trained."""
+
+
+class GentleTraining(Options):
+    """Thresholds of checks whose fault depends on how the model is trained."""
+
+    small_learning_rate: PositiveFloat = 1e-4
+    """The highest learning rate up to which a failure is only a warning, as in fine-tuning."""
+    long_warmup: PositiveInt = 4000
+    """Number of steps of a warm-up from which on a failure is only a warning: with it post-LN of 6-6 layers trains
+    (Vaswani et al. 2017; Xiong et al. 2020, figure 2)."""
+
 
 class CheckEvidence:
     """The evidence of checks: the measurements by key, the schemes in use, and the highest planned learning rate."""
 
     def __init__(
-        self, measurements: Sequence[Measurement], schemes: Sequence[str] = (), learning_rate: float | None = None
+        self,
+        measurements: Sequence[Measurement],
+        schemes: Sequence[str] = (),
+        learning_rate: float | None = None,
+        warmup: int | None = None,
     ) -> None:
         self._by_key: Mapping[str, Measurement] = {each.key: each for each in measurements}
         self.schemes = tuple(schemes)
         self.learning_rate = learning_rate
         """The highest learning rate at which Adam will train the model; None if it is unknown."""
+        self.warmup = warmup
+        """The number of steps in which the learning rate rises to its highest value; None if it is unknown."""
+
+    def trains_gently(self, options: GentleTraining) -> bool:
+        """Whether a small learning rate or a long warm-up is planned, with which unstable models usually train."""
+        is_small = self.learning_rate is not None and self.learning_rate <= options.small_learning_rate
+        return is_small or (self.warmup is not None and self.warmup >= options.long_warmup)
 
     def get(self, key: str) -> Measurement | None:
         return self._by_key.get(key)

@@ -1,7 +1,10 @@
 """Do the upper layers still change the residual stream, and from which sub-layer on do they not?
 
 Pre-LN adds branches of one size to a stream that grows, so that the normalised state changes less and less (Xie et al.
-2023, Theorem 3.3). Such a model trains, but its upper layers contribute little: hence a warning at most.
+2023, Theorem 3.3). That alone is no fault: where all n branches have the same size, sub-layer k changes the state by
+about 1/√k, and the last third changes it by (√n − √(2n/3)) ÷ √(n/3) → √3 − √2 = 0.318 of what the first third does, at
+any depth. A stack below that has upper layers whose branches are small as well. Such a model may train, but its upper
+layers contribute little: hence a warning at most.
 """
 
 from __future__ import annotations
@@ -22,9 +25,9 @@ from lamina.options import Options
 
 class Collapse(Check):
     class Thresholds(Options):
-        warning: PositiveFloat = 0.6
+        warning: PositiveFloat = 0.3
         """The change of the stream by the last third of a stack relative to that by the first third, below which it is
-        a warning: trained pre-LN lies below it, post-LN and ResiDual above 0.8 (Xie et al. 2023, figure 2)."""
+        a warning. A pre-LN whose branches all have the same size has at least √3 − √2 = 0.318, at any depth."""
 
     reads = ("hidden-change", "cosine-of-layers")
     position = 70

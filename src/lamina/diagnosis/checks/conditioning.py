@@ -3,6 +3,10 @@
 κ grows with the square root of the number of weights; it is compared as in the paper, for 1,024 weights. Where
 gradients vanish it is α·√1024 ÷ ε, and only a small learning rate α, as in a warm-up, makes it harmless (Xie et al.
 2023, Theorem 3.2).
+
+The paper has ε = 1e-6. With a smaller ε, such as torch's 1e-8, κ grows as 1 ÷ √v̂ also where gradients are far above ε
+and training is healthy. What matters is how near κ comes to its value without gradient, κ ÷ (α·√n ÷ ε), which is about
+the mean of ε ÷ (√v̂ + ε). So κ is judged as this share of the value that it has without gradient at ε = 1e-6.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from lamina.formatting import short
 from lamina.options import Options
 
 WEIGHTS = 1024
+PAPER_EPSILON = 1e-6
 
 
 class Conditioning(Check):
@@ -41,7 +46,7 @@ class Conditioning(Check):
         epsilon = measurement.fact(EPSILON) if measurement else None
         if measurement is None or learning_rate is None or not epsilon:
             return
-        without_gradient = WEIGHTS**0.5 * learning_rate / epsilon
+        without_gradient = WEIGHTS**0.5 * learning_rate / max(epsilon, PAPER_EPSILON)
         for predicted in measurement.select(role="predicted", quantity=WITHOUT_GRADIENT):
             stack = predicted.location.stack
             for measured in measurement.select(stack=stack):
@@ -60,8 +65,8 @@ class Conditioning(Check):
         severity = grade(kappa, thresholds.warning, thresholds.failure)
         threshold = thresholds.failure if severity == "failure" else thresholds.warning
         sentence = (
-            f"Adam's update in {location} has κ = {short(kappa)} for 1,024 weights at the learning rate "
-            f"{short(learning_rate)}"
+            f"Adam's update in {location} has κ = {short(kappa)} for 1,024 weights and ε of at least 10⁻⁶ at the "
+            f"learning rate {short(learning_rate)}"
         )
         if severity == "fine":
             sentence += f", below the threshold of {short(threshold)}: updates follow the gradient"

@@ -12,18 +12,17 @@ from math import isnan
 
 from pydantic import PositiveFloat
 
-from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
+from lamina.diagnosis.checks.base import GENTLE, Check, CheckEvidence, GentleTraining, grade
 from lamina.diagnosis.measurement import FactName, Location, Measurement
 from lamina.diagnosis.measures.gradient_along_stream import BELOW_TO_ABOVE
 from lamina.diagnosis.measures.gradient_at_norms import INPUT_TO_OUTPUT
 from lamina.diagnosis.measures.layer_gradients import WeakestLayer, norms_over_kinds, weakest_layer
 from lamina.diagnosis.results import Action, Finding
 from lamina.formatting import short
-from lamina.options import Options
 
 
 class Vanishing(Check):
-    class Thresholds(Options):
+    class Thresholds(GentleTraining):
         warning: PositiveFloat = 0.3
         """A layer's gradient norm relative to the last layer's, below which it is a warning: in Liu et al. 2020, figure
         3, only the decoders of post-LN are below it."""
@@ -58,6 +57,7 @@ class Vanishing(Check):
             return self._without_gradient(stack, evidence)
         severity = grade(1 / share if share else float("inf"), 1 / thresholds.warning, 1 / thresholds.failure)
         threshold = thresholds.failure if share <= thresholds.failure else thresholds.warning
+        gentle = severity == "failure" and evidence.trains_gently(thresholds)
         location = Location(stack=stack, layer=layer)
         sentence = f"the gradient norm of {location} is {short(share)} of layer {last}'s"
         if severity == "fine":
@@ -66,8 +66,8 @@ class Vanishing(Check):
             cause = _cause(evidence, stack, thresholds.shrinking)
             sentence += f", below the threshold of {short(threshold)}: the gradient vanishes {cause}"
         return self.finding(
-            severity,
-            sentence,
+            "warning" if gentle else severity,
+            sentence + (GENTLE if gentle else ""),
             location=location,
             value=share,
             threshold=threshold,

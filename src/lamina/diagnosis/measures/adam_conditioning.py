@@ -7,6 +7,7 @@
 Xie et al. 2023, section 3.1, Theorem 3.2 and figure 3. Their equation 6 prints a plus between the terms: it is a minus,
 as the derivative of the quotient has it; at g = v = 0 only one term is left. Their equation 3 lacks a square under the
 sum. With vanishing gradients κ ≈ α·√d ÷ ε, 3200 for d = 1024, α = 1e-4, ε = 1e-6: a warm-up makes α, and so κ, small.
+Rows that never had a gradient (v = 0), as those of words that did not occur, do not count, unless no row had one.
 
 Facts of the model: `κ`, `operator norm`, and Adam's `learning rate` and `ε`.
 """
@@ -64,6 +65,7 @@ class AdamConditioning(Measure):
             group = groups.get(matrix.parameter)
             found = None if group is None else sensitivity(optimiser, group, matrix)
             if group is not None and found is not None:
+                found = _with_gradient(optimiser, matrix, found)
                 squares.append((matrix, norm_of(found).item() ** 2))
                 without_gradient.append((matrix, found.numel() * _without_gradient(group) ** 2))
                 largest = max(largest, found.abs().max().item())
@@ -128,6 +130,13 @@ def sensitivity(optimiser: Optimizer, group: Mapping[str, Any], matrix: NamedMat
     if not group["decoupled_weight_decay"]:
         gradient = gradient + group["weight_decay"] * weight
     return rule.sensitivity(gradient, first, second, state["step"])
+
+
+def _with_gradient(optimiser: Optimizer, matrix: NamedMatrix, found: Tensor) -> Tensor:
+    """The sensitivities of the rows that ever had a gradient; all of them where no row had."""
+    second = matrix.of(optimiser.state[matrix.parameter]["exp_avg_sq"])
+    rows = second.flatten(1).any(dim=1)
+    return found[rows] if bool(rows.any()) else found
 
 
 def _without_gradient(group: Mapping[str, Any]) -> float:
