@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from lamina.data.language_pair import LanguagePair
 from lamina.data.prepare import prepare
-from lamina.data.prepare_options import LanguagePair, PrepareOptions
+from lamina.data.prepare_options import PrepareOptions
 from lamina.data.vocabulary import VocabularyOptions
 from lamina.errors import UserError
 from support.small_corpora import options, write
@@ -27,7 +28,7 @@ from support.small_corpora import options, write
         ({"format": "xml"}, "format"),
         ({"train": {"../up": ["a"]}}, "cannot name a set"),
         ({"train": {"a/b": ["a"]}}, "cannot name a set"),
-        ({"columns": {"src": 1}}, "did you mean 'source'"),
+        ({"columns": {"src": 1}}, "columns: unknown field 'src'; did you mean 'source'"),
         ({"train": 5}, "train: give a list of files"),
         ({"train": {"a": [5]}}, "train: give a list of files"),
     ],
@@ -47,16 +48,6 @@ def test_one_file_stands_for_a_list_of_one(tmp_path: Path) -> None:
     assert options(tmp_path, train="a").train == ("a",)
     assert options(tmp_path, train={"de-en": "a"}).train == {"de-en": ("a",)}
     assert len(prepare(options(tmp_path, format="plain", train="a"))["train"]) == 2
-
-
-@pytest.mark.parametrize("name", ["de-en", "train/de-en"])
-def test_a_set_is_named_after_a_pair_of_languages(name: str) -> None:
-    assert LanguagePair.of_set(name) == LanguagePair("de", "en")
-
-
-@pytest.mark.parametrize("name", ["train", "newstest2014", "de-", "de-en-fr", "train/de"])
-def test_a_set_of_another_name_has_no_languages(name: str) -> None:
-    assert LanguagePair.of_set(name) is None
 
 
 def test_every_language_of_the_training_sets_has_one_tag(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import lock_descriptor
 
 from lamina.errors import UserError
-from lamina.files.lock import Lock
+from lamina.files.lock import FolderLock, Lock
 
 
 def test_the_holder_is_named_and_its_file_stays(tmp_path: Path) -> None:
@@ -71,3 +72,36 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("fcntl.flock", missing)
     with pytest.raises(UserError, match=r"\.lock: this file system cannot lock files \(Function not implemented\)"):
         Lock(tmp_path / ".lock").acquire()
+
+
+def test_a_folder_is_locked_without_a_file_and_while_it_is_renamed(tmp_path: Path) -> None:
+    folder = tmp_path / "hidden"
+    one, other = FolderLock(folder), FolderLock(folder)
+    assert one.acquire()
+    assert not other.acquire()
+    assert list(folder.iterdir()) == []
+    folder.rename(tmp_path / "finished")
+    assert other.acquire(), "a new folder of that name"
+    assert folder.is_dir()
+    one.release()
+    other.release()
+    assert one.acquire()
+    one.release()
+
+
+def test_a_folder_that_is_renamed_before_it_is_locked_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, moves = tmp_path / "hidden", iter(["finished"])
+
+    def lock_late(descriptor: int, *, blocking: bool) -> bool:
+        for name in moves:  # its holder finishes just before the lock is taken
+            folder.rename(tmp_path / name)
+        return lock_descriptor(descriptor, blocking=blocking)
+
+    monkeypatch.setattr("lamina.files.lock.lock_descriptor", lock_late)
+    lock = FolderLock(folder)
+    assert lock.acquire()
+    assert not FolderLock(folder).acquire(), "the new folder is locked, not the renamed one"
+    assert FolderLock(tmp_path / "finished").acquire()
+    lock.release()

@@ -21,13 +21,16 @@ from lamina.tasks.metrics import bleu
 from lamina.tasks.sequence_to_sequence import SequenceOptions, SequenceToSequence
 
 
-def reversed_words(split: str, count: int, language: str | None) -> Iterator[tuple[str, str]]:
+FIELDS = ("source", "target", "remark")
+
+
+def reversed_words(split: str, count: int, language: str | None) -> Iterator[tuple[str, str, str]]:
     for number in range(count):
         words = [str(number * step % 97) for step in (3, 5, 7)]
-        yield " ".join(words), " ".join(reversed(words))
+        yield " ".join(words), " ".join(reversed(words)), "reversed"
 
 
-synthetic.KINDS["reversed-words"] = synthetic.SyntheticKind(("source", "target"), reversed_words)
+synthetic.KINDS["reversed-words"] = synthetic.SyntheticKind(FIELDS, reversed_words)
 
 
 class Reversal(SequenceToSequence):
@@ -36,6 +39,7 @@ class Reversal(SequenceToSequence):
         """A key of the new task alone."""
 
     name = "reversal"
+    fields = FIELDS
     embedded = Source.embedded("Numbers in reverse order", embedded_sets("reversed-words", 200, 10, 300))
     metric = "bleu"
 
@@ -74,9 +78,26 @@ def train_and_evaluate(path: Path, folder: Path) -> None:
     assert "bleu" in evaluated.stdout
 
 
+def prepare_data(path: Path, folder: Path) -> None:
+    """Prepare the task's own data set by name, then a file with the task's own field, and train on each."""
+    listed = run("-m", "lamina", "prepare", path=path, folder=folder)
+    assert "embedded-reversal" in listed.stdout, listed.stderr
+    (folder / "rows.tsv").write_text("a b c\tc b a\tshort\n" * 20)
+    columns = "columns = {source = 1, target = 2, remark = 3}\ntokenizer = {size = 300}\n"
+    (folder / "own.toml").write_text(f'format = "tsv"\ntrain = "rows.tsv"\nvalid = "rows.tsv"\n{columns}')
+    for what in ("embedded-reversal", "own.toml"):
+        store = f"data/{what}"
+        prepared = run("-m", "lamina", "prepare", what, "--output", store, path=path, folder=folder)
+        assert prepared.returncode == 0, prepared.stderr
+        command = ("train", "config.toml", f"data.store={store}", "--folder", f"runs/{what}")
+        trained = run("-m", "lamina", *command, path=path, folder=folder)
+        assert "at step 3" in trained.stdout, trained.stderr + trained.stdout
+
+
 def test_one_new_file_is_a_new_task(tmp_path: Path) -> None:
     (copy_package(tmp_path) / "tasks" / "reversal.py").write_text(NEW_TASK)
     train_and_evaluate(tmp_path, tmp_path)
+    prepare_data(tmp_path, tmp_path)
 
     reference = run("-m", "lamina.training.config_reference", path=tmp_path)
     assert "[task_options] of reversal" in reference.stdout, reference.stderr

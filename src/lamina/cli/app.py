@@ -24,6 +24,8 @@ app = typer.Typer(
 START, TRAINING, MODELS, REPORTS = "Start", "Train", "Use a trained model", "See how runs went, and why"
 """The headings of the groups of commands."""
 
+Overrides = Annotated[list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")]
+
 
 @app.callback(invoke_without_command=True)
 def version(

@@ -14,6 +14,11 @@ from lamina.run_folder.checkpoints import BEST
 if TYPE_CHECKING:
     from lamina.runs.run import Run
 
+GenerationOverrides = Annotated[list[str] | None, typer.Argument(help="Options of generation, as key=value.")]
+Checkpoint = Annotated[str, typer.Option(help="best, latest, average or step-00001000.")]
+Beam = Annotated[int | None, typer.Option(min=1, help="Beam size; by default that of the config.")]
+Int8 = Annotated[bool, typer.Option("--int8", help="Use int8 weights, on the CPU.")]
+
 
 @app.command(
     rich_help_panel=MODELS,
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
 )
 def evaluate(
     run: Annotated[str, typer.Argument(help="A run folder.")],
-    overrides: Annotated[list[str] | None, typer.Argument(help="Options of generation, as key=value.")] = None,
+    overrides: GenerationOverrides = None,
     split: Annotated[str, typer.Option(help="The split to evaluate on.")] = "valid",
     data: Annotated[
         list[str] | None,
@@ -31,9 +36,9 @@ def evaluate(
             "files in turn. Repeat the option for each file."
         ),
     ] = None,
-    checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = BEST,
-    beam: Annotated[int | None, typer.Option(min=1, help="Beam size; by default that of the config.")] = None,
-    int8: Annotated[bool, typer.Option("--int8", help="Use int8 weights, on the CPU.")] = False,
+    checkpoint: Checkpoint = BEST,
+    beam: Beam = None,
+    int8: Int8 = False,
 ) -> None:
     """Measure a trained model with the metrics of its task, on its own data or on other data."""
     from lamina.files.progress import progress_bar
@@ -52,16 +57,16 @@ def evaluate(
 )
 def generate(
     run: Annotated[str, typer.Argument(help="A run folder.")],
-    overrides: Annotated[list[str] | None, typer.Argument(help="Options of generation, as key=value.")] = None,
+    overrides: GenerationOverrides = None,
     input_file: Annotated[str, typer.Option("--input", help="A file of lines; - reads standard input.")] = "-",
     output_file: Annotated[str, typer.Option("--output", help="Where outputs go; - for standard output.")] = "-",
     output_format: Annotated[str, typer.Option(help="text (a line for each line) or jsonl (with scores).")] = "text",
     to: Annotated[str | None, typer.Option(help="The language to translate into, where there are several.")] = None,
     prefix: Annotated[str, typer.Option(help="The text that every output starts with.", show_default=False)] = "",
     score: Annotated[str | None, typer.Option(help="A file of targets to score instead of generating.")] = None,
-    checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = BEST,
-    beam: Annotated[int | None, typer.Option(min=1, help="Beam size; by default that of the config.")] = None,
-    int8: Annotated[bool, typer.Option("--int8", help="Use int8 weights, on the CPU.")] = False,
+    checkpoint: Checkpoint = BEST,
+    beam: Beam = None,
+    int8: Int8 = False,
 ) -> None:
     """Translate, summarise or continue lines of text, or score given targets."""
     from lamina.runs.generation import generate_file, score_file
@@ -97,8 +102,8 @@ def predict(
     output_format: Annotated[
         str, typer.Option(help="tsv (label and its probability) or jsonl (the probability of every label).")
     ] = "tsv",
-    checkpoint: Annotated[str, typer.Option(help="best, latest, average or step-00001000.")] = BEST,
-    int8: Annotated[bool, typer.Option("--int8", help="Use int8 weights, on the CPU.")] = False,
+    checkpoint: Checkpoint = BEST,
+    int8: Int8 = False,
 ) -> None:
     """Label texts with a trained classifier, with probabilities."""
     from lamina.runs.generation import predict_file

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lamina.cli.app import START, app
+from lamina.cli.app import START, Overrides, app
 from lamina.terminal import say
+
+if TYPE_CHECKING:
+    from lamina.data.catalogue import Source
 
 
 @app.command(rich_help_panel=START, epilog="Example: lamina demo --folder /tmp/demo")
@@ -64,9 +68,7 @@ def init(
 )
 def prepare(
     what: Annotated[str | None, typer.Argument(help="A named set, or a TOML file; leave it out for a list.")] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")
-    ] = None,
+    overrides: Overrides = None,
     output: Annotated[str | None, typer.Option(help="The folder of the store.")] = None,
     folder: Annotated[str | None, typer.Option(help="The folder of the source files.")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace a store made from other files.")] = False,
@@ -83,17 +85,23 @@ def prepare(
     from lamina.report.terminal.stores import show_dropped, show_source, show_sources, show_store, verify_store
 
     if what is None:
-        show_sources()
+        show_sources(_load_tasks())
     elif verify:
         sys.exit(0 if verify_store(what) else 1)
     elif show:
-        show_source(what)
+        show_source(what, _load_tasks)
     else:
         given = {"output": output, "folder": folder, "replace": replace or None}
         chosen = {name: value for name, value in given.items() if value is not None}
-        options = chosen_options(what, overrides or [], chosen)
+        options = chosen_options(what, overrides or [], chosen, _load_tasks)
         with progress_bar() as progress:
             store = prepare_store(options, progress)
         show_store(store)
         if dropped:
             show_dropped(store)
+
+
+def _load_tasks() -> Mapping[str, Source]:
+    from lamina.tasks import data_sets  # not before it is needed: it imports torch
+
+    return data_sets()

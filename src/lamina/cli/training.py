@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lamina.cli.app import TRAINING, app
+from lamina.cli.app import TRAINING, Overrides, app
 from lamina.terminal import say
 
 
@@ -19,9 +19,7 @@ from lamina.terminal import say
 )
 def train(
     config: Annotated[str, typer.Argument(help="A TOML file, or the folder of a run to resume.")],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")
-    ] = None,
+    overrides: Overrides = None,
     folder: Annotated[str | None, typer.Option(help="The run folder; by default runs/ and the file's name.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Resume although config or data have changed.")] = False,
 ) -> None:
@@ -49,9 +47,7 @@ def train(
 @app.command(rich_help_panel=TRAINING, epilog="Example: lamina plan own.toml --gpus 8 --teraflops 312")
 def plan(
     config: Annotated[str, typer.Argument(help="A TOML file.")],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")
-    ] = None,
+    overrides: Overrides = None,
     gpus: Annotated[int, typer.Option(min=1, help="Number of devices that share a batch.")] = 1,
     teraflops: Annotated[
         float, typer.Option(min=0.001, help="The peak of one device, in 10¹² operations a second.")
@@ -76,9 +72,7 @@ def compare(
     residual: Annotated[
         str, typer.Option(help="Schemes, separated by commas: b2t, or post-ln/pre-ln for encoder and decoder.")
     ],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")
-    ] = None,
+    overrides: Overrides = None,
     depth: Annotated[
         str | None, typer.Option(help="Depths, separated by commas: 6,12, or 60-12 for encoder and decoder.")
     ] = None,

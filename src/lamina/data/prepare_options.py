@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import pydantic
 from pydantic import BeforeValidator, field_validator, model_validator
 
+from lamina.data.language_pair import LanguagePair
 from lamina.data.readers import READERS, Example, Unit
 from lamina.data.speech.extraction import SpeechOptions
+from lamina.data.synthetic import known_fields
 from lamina.data.vocabulary import WHOLE_UNITS, VocabularyOptions
+from lamina.errors import unknown
 from lamina.options import Names, Options
 
 
@@ -32,28 +34,10 @@ def _read_files(value: object) -> object:
 
 
 Files = Annotated[tuple[str, ...] | dict[str, tuple[str, ...]], BeforeValidator(_read_files)]
-Field = Literal["source", "target", "text", "first", "second", "label", "audio"]
 SPLITS = ("train", "valid", "test")
 
 _SAMPLE_CHARACTERS = 20_000_000
 _PLACES = {"folder", "output", "replace"}  # paths, which do not affect the content of the store
-
-
-@dataclass(frozen=True)
-class LanguagePair:
-    """The two languages that a set of parallel text is named after, such as `de-en`."""
-
-    source: str
-    target: str
-
-    @classmethod
-    def of_set(cls, name: str) -> LanguagePair | None:
-        """The pair that names a set, as `de-en` or in a store `train/de-en`; None for a set with another name."""
-        source, _, target = name.rpartition("/")[2].partition("-")
-        return cls(source, target) if source and target and "-" not in target else None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter((self.source, self.target))
 
 
 class TokenizerOptions(VocabularyOptions):
@@ -99,10 +83,10 @@ class PrepareOptions(Options):
     hold_out: dict[Literal["valid", "test"], int] = {}
     """Splits to take from the training files, each with a number n: one example in n, chosen by the hash of its last
     text, so that equal texts are never in two splits."""
-    columns: dict[Field, int | str] = {}
-    """The column of each field (source, target, text, first, second, label, audio), for tsv, jsonl and hub. Numbers
-    count from 1 and mean that there is no header line; names are those of the header, or JSON keys (`translation.de`
-    for nested ones). For tsv the default is source = 1, target = 2."""
+    columns: dict[Annotated[str, Names(known_fields)], int | str] = {}
+    """The column of each field that the task reads, for tsv, jsonl and hub. Numbers count from 1 and mean that there is
+    no header line; names are those of the header, or JSON keys (`translation.de` for nested ones). For tsv the default
+    is source = 1, target = 2."""
     labels: tuple[str, ...] = ()
     """The label set, in the order of the labels' ids; by default the labels that the training files have."""
     unit: Unit = "line"
@@ -121,6 +105,14 @@ class PrepareOptions(Options):
     @classmethod
     def _known_format(cls, given: str) -> str:
         return READERS[given].format
+
+    @field_validator("columns")
+    @classmethod
+    def _known_columns(cls, given: dict[str, int | str]) -> dict[str, int | str]:
+        for name in given:
+            if name not in known_fields():
+                raise ValueError(str(unknown("field", name, known_fields())))
+        return given
 
     @model_validator(mode="after")
     def _check_hold_out(self) -> PrepareOptions:

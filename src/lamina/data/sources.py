@@ -6,25 +6,32 @@ and otherwise says which files to download. Archives are kept; each is unpacked 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lamina.config import read_overrides, read_values
 from lamina.data.catalogue import SOURCES, Source
-from lamina.data.prepare_options import LanguagePair, PrepareOptions
+from lamina.data.language_pair import LanguagePair
+from lamina.data.prepare_options import PrepareOptions
+from lamina.data.synthetic import known_fields
 from lamina.errors import UserError, unknown
 from lamina.files.archive import unpack
 from lamina.files.hashes import hash_file
 
+LoadTasks = Callable[[], Mapping[str, Source]]
+"""A function that imports all tasks and returns the data sets that they bring, by name. It is called only for names
+that this package does not know, because tasks import torch."""
 
-def find_source(chosen: str | Source) -> Source:
-    """The data set of that name in the catalogue; a `Source` is returned unchanged."""
+
+def find_source(chosen: str | Source, load_tasks: LoadTasks = dict) -> Source:
+    """The data set of that name, of the catalogue or of a task; a `Source` is returned unchanged."""
     if isinstance(chosen, Source):
         return chosen
-    if chosen not in SOURCES:
-        raise unknown("data set", chosen, SOURCES)
-    return SOURCES[chosen]
+    found = SOURCES if chosen in SOURCES else SOURCES | dict(load_tasks())
+    if chosen not in found:
+        raise unknown("data set", chosen, found)
+    return found[chosen]
 
 
 def source_options(chosen: str | Source, folder: str, output: str, **changes: Any) -> PrepareOptions:
@@ -40,20 +47,30 @@ def source_options(chosen: str | Source, folder: str, output: str, **changes: An
     return prepared
 
 
-def chosen_options(what: str, words: Sequence[str], chosen: Mapping[str, Any]) -> PrepareOptions:
+def chosen_options(
+    what: str, overrides: Sequence[str], chosen: Mapping[str, Any], load_tasks: LoadTasks = dict
+) -> PrepareOptions:
     """The options of a TOML file or of a named set, overridden by `key=value` arguments and then by `chosen`."""
     if what.endswith(".toml"):
-        return PrepareOptions.read({**read_values(what, words), **chosen}, where=what)
-    find_source(what)
-    changes = {**read_overrides(words), **chosen}
+        values = {**read_values(what, overrides), **chosen}
+        columns = values.get("columns")
+        if isinstance(columns, Mapping) and not set(columns) <= set(known_fields()):
+            load_tasks()  # one of them may read a field of its own
+        return PrepareOptions.read(values, where=what)
+    source = find_source(what, load_tasks)
+    changes = {**read_overrides(overrides), **chosen}
     if "output" not in changes:
         raise UserError(f"say where the store goes: lamina prepare {what} --output data/{what}")
-    return source_options(what, changes.pop("folder", "."), changes.pop("output"), **changes)
+    named = what if what in SOURCES else source
+    return source_options(named, changes.pop("folder", "."), changes.pop("output"), **changes)
 
 
-def describe(name: str) -> str:
+def describe(name: str, load_tasks: LoadTasks = dict) -> str:
     """A text about the set: what it is, where to download it and how to prepare it."""
-    source = find_source(name)
+    return _describe(name, find_source(name, load_tasks))
+
+
+def _describe(name: str, source: Source) -> str:
     lines = [f"{source.title}. Licence: {source.licence}.", source.notes]
     if not source.downloads:
         return "\n".join([*filter(None, lines), f"Prepare: lamina prepare {name} --output <store>"])
@@ -80,7 +97,7 @@ def _explain_missing(name: str, source: Source, folder: str, missing: list[str])
     more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
     return UserError(
         f"{name}: {Path(folder) / missing[0]}{more} not found. Put the files listed here into {folder}, packed as they "
-        f"come; Lamina does not download by itself.\n{describe(name)}"
+        f"come; Lamina does not download by itself.\n{_describe(name, source)}"
     )
 
 

@@ -21,6 +21,7 @@ from lamina.data.store import MANIFEST, FieldRecord, Manifest, SplitRecord, Stor
 from lamina.errors import UserError
 from lamina.files.atomic import sync_folder
 from lamina.files.hashes import FileRecord
+from lamina.files.lock import FolderLock
 
 
 class ArrayWriter:
@@ -136,9 +137,9 @@ class StoreWriter:
         self._target = Path(os.path.abspath(folder))
         self._old = self._target.with_name(f".{self._target.name}.lamina-replaced")
         self._replace = replace
-        self._lock = -1
         self._splits: list[SplitWriter] = []
         self.folder = partial_path(self._target)
+        self._lock = FolderLock(self.folder)
 
     def __enter__(self) -> StoreWriter:
         try:
@@ -155,7 +156,7 @@ class StoreWriter:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None:
-            os.close(self._lock)
+            self._lock.release()
         else:
             self._abandon()
         if isinstance(error, OSError):
@@ -203,7 +204,7 @@ class StoreWriter:
         shutil.rmtree(self.folder, ignore_errors=True)
         with suppress(OSError):
             self._recover()
-        os.close(self._lock)
+        self._lock.release()
 
     def _refuse_to_overwrite(self) -> None:
         if not self._target.exists() or (self._target.is_dir() and not any(self._target.iterdir())):
@@ -216,25 +217,9 @@ class StoreWriter:
             )
 
     def _claim(self) -> None:
-        """Lock the hidden folder and remove the files that a killed process left.
-
-        The lock is on the folder itself, so that no lock file is left in or beside the finished store.
-        """
-        import fcntl
-
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        while True:
-            self.folder.mkdir(exist_ok=True)
-            self._lock = os.open(self.folder, os.O_RDONLY)
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(self._lock)
-                raise UserError(f"{self._target}: another lamina prepare is writing this store; wait for it.") from None
-            # Between opening and locking, the previous owner may have finished and renamed the folder.
-            if self.folder.exists() and os.path.samestat(os.fstat(self._lock), os.stat(self.folder)):
-                break
-            os.close(self._lock)
+        """Lock the hidden folder and remove the files that a killed process left."""
+        if not self._lock.acquire():
+            raise UserError(f"{self._target}: another lamina prepare is writing this store; wait for it.")
         for left in self.folder.iterdir():
             shutil.rmtree(left) if left.is_dir() else left.unlink()
 

@@ -1,4 +1,4 @@
-"""A lock on a file that one process holds at a time; the kernel releases it when the process ends or is killed."""
+"""Locks on a file or a folder that one process holds at a time; the kernel releases them when the process ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import FileLock, Timeout, lock_descriptor
 
 from lamina.errors import UserError
 
@@ -38,7 +38,7 @@ class Lock:
         except OSError:
             return False
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared, which filelock does not offer: all may ask
         except BlockingIOError:
             return not self.held
         except OSError:
@@ -67,6 +67,33 @@ class Lock:
     def release(self) -> None:
         self._lock.release()
         _held.discard(self._lock)
+
+
+class FolderLock:
+    """An exclusive lock on a folder itself: it leaves no file, and the folder can be renamed while the lock is held."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._descriptor = -1
+
+    def acquire(self) -> bool:
+        """Create the folder if it does not exist and lock it; False if another process holds the lock."""
+        while True:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self._descriptor = os.open(self.folder, os.O_RDONLY)
+            except FileNotFoundError:
+                continue  # its holder has renamed it
+            if not lock_descriptor(self._descriptor, blocking=False):
+                self.release()
+                return False
+            # Between opening and locking, the previous holder may have renamed the folder.
+            if self.folder.exists() and os.path.samestat(os.fstat(self._descriptor), os.stat(self.folder)):
+                return True
+            self.release()
+
+    def release(self) -> None:
+        os.close(self._descriptor)
 
 
 def _write_holder(descriptor: int) -> None:

@@ -188,8 +188,12 @@ class Task:
     @classmethod
     def embedded_options(cls, folder: Path) -> PrepareOptions:
         """The options that prepare the data used if a config names no store, as a folder in `folder`."""
-        name = cls.embedded if isinstance(cls.embedded, str) else f"embedded-{cls.name}"
-        return source_options(cls.embedded, ".", str(folder / name))
+        return source_options(cls.embedded, ".", str(folder / cls.embedded_name()))
+
+    @classmethod
+    def embedded_name(cls) -> str:
+        """The name of that data, which `lamina prepare` takes."""
+        return cls.embedded if isinstance(cls.embedded, str) else f"embedded-{cls.name}"
 
     def examples(self, split: str, *, training: bool = False) -> Examples:
         """The examples of a split that batches are made from."""

@@ -18,8 +18,8 @@ from torch import nn
 
 from lamina.data.batches import Batch, BatchPlan, OrderOptions
 from lamina.data.examples import Examples, JoinedExamples, TemperatureSampling
+from lamina.data.language_pair import LanguagePair
 from lamina.data.packed import Integers, PackedField, append, join
-from lamina.data.prepare_options import LanguagePair
 from lamina.data.store import Split, Store
 from lamina.data.tokenizer import EOS
 from lamina.errors import UserError, unknown

@@ -33,6 +33,7 @@ class SequenceOptions(GeneratingOptions):
 
 class SequenceToSequence(GeneratingTask):
     fields = ("source", "target")
+    # A derived task may read further fields; the two of this class are those that the model reads.
     predicted = output_field = "target"
     input_field = "source"
     start = BOS
@@ -41,12 +42,12 @@ class SequenceToSequence(GeneratingTask):
     options: SequenceOptions
 
     def vocabulary(self) -> Vocabulary:
-        source, target = (len(self.store.tokenizer(field)) for field in self.fields)
+        source, target = (len(self.store.tokenizer(field)) for field in SequenceToSequence.fields)
         joint = self.store.manifest.tokenizers["source"] == self.store.manifest.tokenizers["target"]
         return Vocabulary(source if joint else (source, target), joint)
 
     def sizes(self, examples: Examples) -> Integers:
-        return example_sizes(examples, self.fields, added=1)
+        return example_sizes(examples, SequenceToSequence.fields, added=1)
 
     def source_of(self, batch: Batch, seed: int | None = None) -> PackedField:
         """The encoder's input. A seed is given in training, where noise is added."""

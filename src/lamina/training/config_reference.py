@@ -88,7 +88,9 @@ def allowed_values(field: FieldInfo) -> str:
 def _describe(kind: Any, metadata: Sequence[Any] = ()) -> Iterator[str]:
     """A phrase for each kind of value that an annotation allows."""
     origin, parts = get_origin(kind), get_args(kind)
-    if origin is Annotated:
+    if origin is Annotated and isinstance(parts[1], Names):
+        yield ", ".join(f"`{each}`" for each in parts[1].listing())
+    elif origin is Annotated:
         yield from _describe(parts[0], (*parts[1:], *metadata))
     elif origin is Literal:
         yield ", ".join(f"`{each}`" for each in parts)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.data.catalogue import SOURCES
+from lamina.data.catalogue import SOURCES, Source
 from lamina.data.prepare import prepare
 from lamina.data.prepare_options import PrepareOptions
 from lamina.data.store import Store
@@ -23,10 +23,11 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_every_named_set_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    show_sources()
+    own = Source.embedded("Brought by a task", {})
+    show_sources({"embedded-own": own})
     first_words = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()}
-    assert set(SOURCES) <= first_words
-    show_source("wikitext-103")
+    assert {*SOURCES, "embedded-own"} <= first_words
+    show_source("wikitext-103", dict)
     assert "CC BY-SA" in capsys.readouterr().out
 
 

@@ -50,7 +50,7 @@ class EmbeddedSets(Reader):
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        return ("no", "yes") if any("label" in chosen.fields for chosen in self.sets) else ()
+        return next((labels for chosen in self.sets if (labels := synthetic.KINDS[chosen.kind].labels)), ())
 
     def check(self) -> None:
         for chosen in self.sets:

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from lamina.data.language_pair import LanguagePair
 from lamina.data.synthetic.language import LANGUAGES
 from lamina.data.synthetic.lexicon import SPLITS
 from lamina.data.synthetic.sentence_pairs import entailment_pairs, paraphrase_pairs
 from lamina.data.synthetic.speech import SpokenSentence, spoken_sentences
 from lamina.data.synthetic.texts import headline_pairs, running_text, translation_pairs
+from lamina.errors import UserError
 
 __all__ = [
     "KINDS",
@@ -23,6 +25,7 @@ __all__ = [
     "SyntheticKind",
     "entailment_pairs",
     "headline_pairs",
+    "known_fields",
     "paraphrase_pairs",
     "running_text",
     "translation_pairs",
@@ -38,12 +41,16 @@ class SyntheticKind(NamedTuple):
     generate: Callable[[str, int, str | None], Iterable[FieldValues]]
     """From a split, a number of examples and a variant (None for the default) to the values of the fields. The variant
     is a language, a language pair, or the noise level of speech."""
+    labels: tuple[str, ...] = ()
+    """The label set, where one of the fields is a label."""
 
 
 def _translations(short: bool) -> Callable[[str, int, str | None], Iterator[FieldValues]]:
-    def generate(split: str, count: int, pair: str | None) -> Iterator[FieldValues]:
-        source, _, target = (pair or "marn-tuvo").partition("-")
-        return translation_pairs(split, count, source=source, target=target, short=short)
+    def generate(split: str, count: int, variant: str | None) -> Iterator[FieldValues]:
+        pair = LanguagePair("marn", "tuvo") if variant is None else LanguagePair.of_set(variant)
+        if pair is None:
+            raise UserError(f"embedded translation: {variant!r} is not a language pair; write one such as marn-tuvo")
+        return translation_pairs(split, count, source=pair.source, target=pair.target, short=short)
 
     return generate
 
@@ -64,8 +71,13 @@ KINDS = {
     "short-translation": SyntheticKind(("source", "target"), _translations(short=True)),
     "headlines": SyntheticKind(("source", "target"), _in_language(headline_pairs)),
     "text": SyntheticKind(("text",), _in_language(_texts)),
-    "paraphrases": SyntheticKind(("first", "second", "label"), _in_language(paraphrase_pairs)),
+    "paraphrases": SyntheticKind(("first", "second", "label"), _in_language(paraphrase_pairs), ("no", "yes")),
     "speech": SyntheticKind(("audio", "target"), spoken_sentences),
-    "entailments": SyntheticKind(("first", "second", "label"), _in_language(entailment_pairs)),
+    "entailments": SyntheticKind(("first", "second", "label"), _in_language(entailment_pairs), ("no", "yes")),
 }
 """The kinds by name. The file of a task that needs another kind of examples adds it here."""
+
+
+def known_fields() -> list[str]:
+    """The fields of all kinds, which are all fields that tasks read, because there are examples for every task."""
+    return list(dict.fromkeys(field for kind in KINDS.values() for field in kind.fields))

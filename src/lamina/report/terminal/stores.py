@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.table import Table
 from rich.text import Text
 
-from lamina.data.catalogue import SOURCES
+from lamina.data.catalogue import SOURCES, Source
 from lamina.data.prepare import list_notices, summarise
-from lamina.data.sources import describe
+from lamina.data.sources import LoadTasks, describe
 from lamina.data.store import Store
 from lamina.terminal import open_console, say
 
 
-def show_sources() -> None:
-    """Print the named data sets."""
+def show_sources(of_tasks: Mapping[str, Source]) -> None:
+    """Print the named data sets: those of the catalogue, and those that tasks bring themselves."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("set", no_wrap=True, style="cyan")
     table.add_column("what it is")
-    for name, source in SOURCES.items():
+    for name, source in {**of_tasks, **SOURCES}.items():
         table.add_row(name, Text(source.title))
     console = open_console(highlight=True, soft_wrap=False, markup=True)
     console.print(table)
     console.print("\nWhere one comes from: [cyan]lamina prepare wmt14-en-de --show[/]", highlight=False)
 
 
-def show_source(name: str) -> None:
-    open_console(highlight=True).print(Text(describe(name)))
+def show_source(name: str, load_tasks: LoadTasks) -> None:
+    open_console(highlight=True).print(Text(describe(name, load_tasks)))
 
 
 def verify_store(path: str) -> bool:
