@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lamina.errors import UserError
-from lamina.files.hashes import Damaged, FileRecord, ManifestFormat, hash_json
+from lamina.files.hashes import Damaged, FileRecord, ManifestFormat, hash_json, seal_json, unseal_json
 
 FORMATS = [ManifestFormat("lamina-test", 3), ManifestFormat("lamina-test", 3, section="manifest")]
 BODY = {"files": {"ä.bin": {"bytes": 3, "sha256": "00"}}, "settings": {"rate": 1e-05, "none": None}}
@@ -64,3 +64,16 @@ def test_what_is_no_manifest_is_damaged(form: ManifestFormat, content: bytes, tm
     path.write_bytes(content)
     with pytest.raises(Damaged, match=r"manifest\.json: damaged, its content has changed since it was written"):
         form.load(path)
+
+
+def test_a_sealed_object_is_json_and_every_change_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    text = json.dumps({"loss": 0.5, "steps": [1, 2]}).encode()
+    sealed = seal_json(text)
+    assert json.loads(sealed)["steps"] == [1, 2]
+    assert unseal_json(file, sealed) == text
+    assert unseal_json(file, text) == text  # of an earlier version
+    start = sealed.index(b"loss")
+    for at in range(start, len(sealed)):
+        with pytest.raises(Damaged, match=r"result\.json: damaged"):
+            unseal_json(file, sealed[:at] + bytes([sealed[at] ^ 1]) + sealed[at + 1 :])

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.errors import UserError
+from lamina.files.hashes import FileRecord
 from lamina.files.json_lines import JsonLines
 
 
@@ -111,3 +112,17 @@ def test_a_full_disk_leaves_no_half_line(lines: JsonLines, monkeypatch: pytest.M
     lines.append(3, {"loss": 1.0})
     values: list[Any] = [json.loads(line)["step"] for line in lines.path.read_text().splitlines()]
     assert values == [1, 3]
+
+
+def test_the_record_grows_with_the_file_and_reads_each_byte_once(tmp_path: Path) -> None:
+    lines = JsonLines(tmp_path / "lines.jsonl")
+    assert lines.record() is None
+    for step in (1, 2):
+        lines.append(step, {"loss": 0.5})
+        assert lines.record() == FileRecord.of(lines.path)
+    whole = lines.record()
+    with lines.path.open("ab") as handle:
+        handle.write(b'{"step": 3')
+    assert lines.record() == whole
+    lines.rewind(1)
+    assert lines.record() == FileRecord.of(lines.path)

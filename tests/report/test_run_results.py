@@ -12,13 +12,16 @@ import pytest
 import lamina
 from lamina.config import to_toml
 from lamina.errors import UserError
+from lamina.report.comparison_report import ComparisonReport
 from lamina.report.conclusions import draw_conclusions
 from lamina.report.pages.comparison import comparison_page
 from lamina.report.run_results import read_run_results
+from lamina.run_folder.checkpoints import step_of
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.run import Run, read_config
 from lamina.tasks.base import SampleOutput
 from lamina.training.config import RunConfig
+from support.made_diagnoses import make
 from support.trained_runs import trained_run
 
 
@@ -37,7 +40,9 @@ def run(made: Path, tmp_path: Path) -> Path:
 
 def change_status(run: Path, **changes: Any) -> None:
     file = run / "status.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    values = json.loads(file.read_text()) | changes
+    del values["sha256"]  # as earlier versions wrote it
+    file.write_text(json.dumps(values))
 
 
 def test_the_result_of_a_failed_run(made: Path) -> None:
@@ -146,3 +151,35 @@ def test_a_multilingual_run_has_its_means_and_its_table(tmp_path: Path) -> None:
     manifest.unlink()
     (result,) = read_run_results([path])
     assert result.tables == (), "a run without its manifest is reported without the table"
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "config.toml"])
+def test_a_changed_file_is_named(run: Path, name: str) -> None:
+    """Also if the change leaves a valid file."""
+    content = (run / name).read_text()
+    changed = content.replace("seed = 1\n", "seed = 2\n") if name == "config.toml" else content.replace("1", "2", 1)
+    assert changed != content
+    (run / name).write_text(changed)
+    with pytest.warns(UserWarning, match=rf"{name}: its content has changed, so it was damaged or changed by hand"):
+        read_run_results([run])
+
+
+def test_a_diagnosis_that_was_changed_or_is_of_another_stage(run: Path) -> None:
+    start = RunFolder(run).start_diagnosis
+    step = RunFolder(run).step_diagnosis(1)
+    make("pre-ln").write(start)
+    read_run_results([run])
+    shutil.copy(start, step)
+    with pytest.raises(UserError, match=rf"{step.name}: a diagnosis at the start, so not of this name; make it again"):
+        read_run_results([run])
+    step.unlink()
+    start.write_text(start.read_text().replace('"name": "', '"name": "o', 1))
+    with pytest.raises(UserError, match=r"start\.json: damaged, its content has changed.* Make it again"):
+        read_run_results([run])
+
+
+def test_missing_diagnoses_are_listed(run: Path) -> None:
+    folder = RunFolder(run)
+    shutil.rmtree(folder.diagnosis)
+    missing = [folder.start_diagnosis, folder.step_diagnosis(step_of(folder.latest))]
+    assert ComparisonReport.read([run]).missing == missing

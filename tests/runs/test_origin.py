@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,72 @@ def test_resealed_counters_out_of_range_are_refused(run: RunFolder, changes: dic
     seal(saved)
     with pytest.raises(UserError, match="the counters of the checkpoint cannot be understood"):
         Run(config_for("translation", stores, train={"steps": 8}), run.path).train(quiet=True)
+
+
+def test_half_a_config_before_the_first_checkpoint_is_refused(run: RunFolder) -> None:
+    """Nothing but the status has seen it whole."""
+    shutil.rmtree(run.checkpoints)
+    with run.claim():
+        run.set_status("stopped", 0)
+    text = run.config.read_text()
+    run.config.write_text(text[: text.index("[schedule]")])
+    with (
+        pytest.warns(UserWarning, match=r"config\.toml"),
+        pytest.raises(UserError, match=r"config\.toml: .* instead of .*before the first checkpoint; undo the change"),
+    ):
+        Run(run.path).train(quiet=True)
+
+
+def test_an_edit_that_does_not_affect_results_is_reported_until_it_is_accepted(run: RunFolder) -> None:
+    text = run.config.read_text()
+    run.config.write_text(text.replace("log_every = 1\n", "log_every = 2\n"))
+    with pytest.warns(UserWarning, match=rf"config\.toml: .*changed by hand; lamina train {run.path} accepts it"):
+        Run(run.path).load("latest")
+    with pytest.warns(UserWarning, match=r"config\.toml"):
+        Run(run.path).train(quiet=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Run(run.path).load("latest")
+
+
+def test_without_a_status_the_checkpoints_are_compared_with_each_other(run: RunFolder) -> None:
+    run.status_file.unlink()
+    with pytest.warns(
+        UserWarning, match=r"status\.json: missing, so the checkpoints are compared only with each other"
+    ):
+        Run(run.path).load("latest")
+    first = run.list_checkpoints()[0]
+    change_origin(first, run="another")
+    with (
+        pytest.warns(UserWarning, match=r"status\.json"),
+        pytest.raises(UserError, match=rf"{first.name}: .* another run than the latest one"),
+    ):
+        Run(run.path).load("latest")
+
+
+def test_a_lost_status_is_written_again_with_the_identity_of_the_checkpoints(run: RunFolder) -> None:
+    before = run.status()
+    run.status_file.unlink()
+    with pytest.warns(UserWarning, match=r"status\.json: missing"):
+        Run(run.path).train(quiet=True)
+    after = run.status()
+    assert before is not None
+    assert after is not None
+    assert (after.run, after.step) == (before.run, before.step)
+
+
+def test_a_manifest_of_other_data_is_refused(run: RunFolder) -> None:
+    """With the tokenizer of another store of the same size, outputs would be others."""
+    for checkpoint in run.list_checkpoints():
+        change_origin(checkpoint, data="of another store")
+    for use in (lambda: Run(run.path).train(quiet=True), lambda: Run(run.path).load()):
+        with pytest.raises(UserError, match=r"manifest\.json: describes other data than the checkpoints"):
+            use()
+
+
+def change_origin(checkpoint: Path, **changes: str) -> None:
+    counters = json.loads((checkpoint / COUNTERS).read_bytes())
+    counters[ORIGIN] |= changes
+    (checkpoint / COUNTERS).write_text(json.dumps(counters))
+    (checkpoint / MANIFEST).unlink()
+    seal(checkpoint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -19,7 +20,8 @@ from lamina.data.prepare_options import PrepareOptions
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
 from lamina.run_folder.checkpoints import name_step
-from lamina.run_folder.folder import REQUEUE, RunFolder
+from lamina.run_folder.folder import RunFolder
+from lamina.run_folder.status import REQUEUE
 from lamina.runs.run import Run
 from lamina.training.callbacks.base import Callback
 from lamina.training.signals import Interrupts, remember_early
@@ -103,7 +105,7 @@ def test_a_damaged_watch_history_does_not_prevent_a_resume(stores: Path, tmp_pat
     config = config_for("translation", stores, diagnose={"every": 2})
     interrupted(config, tmp_path / "run", after=4)
     folder = RunFolder(tmp_path / "run")
-    write_file(folder.observations, b"[" * 100_000)
+    write_file(folder.observations.path, b"[" * 100_000)
     assert Run(config, folder.path).train(quiet=True).step == 6
 
 
@@ -137,16 +139,53 @@ def test_an_ignored_hangup_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, former)
 
 
-def test_the_command_handles_a_signal_while_torch_is_imported(stores: Path, tmp_path: Path) -> None:
-    (tmp_path / "own.toml").write_text(to_toml(config_for("translation", stores, train={"steps": 10**6})))
-    command = [sys.executable, "-m", "lamina", "train", str(tmp_path / "own.toml"), "--folder", str(tmp_path / "run")]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE)
-    caught = Path(f"/proc/{process.pid}/status")
-    while not int(caught.read_text().split("SigCgt:")[1].split()[0], 16) >> (signal.SIGUSR1 - 1) & 1:
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGUSR1)
-    _, printed = process.communicate()
-    assert process.returncode == REQUEUE, printed.decode()
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGHUP])
+@pytest.mark.usefixtures("no_nohup")
+def test_the_command_handles_a_signal_from_its_start(stores: Path, tmp_path: Path, number: signal.Signals) -> None:
+    process = start_training(stores, tmp_path)
+    while not catches(process, number):
+        time.sleep(0.005)
+    assert stop(process, number) == REQUEUE
+
+
+def test_signals_are_recorded_before_slow_imports() -> None:
+    slow = "{'typer', 'rich', 'pydantic', 'numpy', 'torch'}"
+    program = f"import sys, lamina.__main__; sys.exit(str({slow} & {{*sys.modules}} or 0))"
+    found = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert found.stderr.strip() == "0"
+
+
+@pytest.mark.faults
+def test_a_signal_at_any_moment_saves_and_stops(stores: Path, tmp_path: Path) -> None:
+    """Only before Python runs the first line of Lamina, in a fraction of a second, does it end the process."""
+    chance = random.Random(17)
+    for case in range(6):
+        process = start_training(stores, tmp_path / str(case))
+        time.sleep(chance.uniform(0.05, 2.0))
+        caught = catches(process, signal.SIGTERM)
+        code = stop(process, signal.SIGTERM)
+        assert code == REQUEUE or (code == -signal.SIGTERM and not caught), f"case {case}: {code}"
+
+
+def start_training(stores: Path, folder: Path) -> subprocess.Popen[bytes]:
+    """A process that trains for a long time."""
+    folder.mkdir(exist_ok=True)
+    (folder / "own.toml").write_text(to_toml(config_for("translation", stores, train={"steps": 10**6})))
+    command = [sys.executable, "-m", "lamina", "train", str(folder / "own.toml"), "--folder", str(folder / "run")]
+    return subprocess.Popen(command, stderr=subprocess.PIPE)
+
+
+def catches(process: subprocess.Popen[bytes], number: signal.Signals) -> bool:
+    """Whether the process has a handler of the signal."""
+    caught = Path(f"/proc/{process.pid}/status").read_text().split("SigCgt:")[1].split()[0]
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
+def stop(process: subprocess.Popen[bytes], number: signal.Signals) -> int:
+    """The exit code of the process after a signal."""
+    os.kill(process.pid, number)
+    process.communicate()
+    return process.returncode
 
 
 def test_more_steps_of_a_linear_schedule_are_refused(stores: Path, tmp_path: Path) -> None:

@@ -1,25 +1,43 @@
 """The damage trial: every file of a run folder and a store is damaged in turn, and every command has to notice it.
 
-A trial damages one file of a copy in one way and runs one command in this process. It is good if the command raises a
-`UserError`, if it gives the results that it gives without damage (then the file does not matter to it), or if a warning
-names the file. It is *silent* if the results differ without that, and a *traceback* if any other exception is raised.
+A trial damages one file of a copy in one way and runs one command in this process, as `lamina` runs it. It ends as
+
+    refused        the command ends with a non-zero exit code and a message that names the file (of two that were
+                   swapped, either of them; of a checkpoint, also its folder)
+    warned         it ends with exit code 0, and a message on the terminal names the file
+    not read       it opens the file at no time (Python's audit hook sees every file that is opened), says nothing, and
+                   its results are those without damage
+    only a name    the file is `.lock`, which holds only the name of the process that last wrote, and the results are
+                   those without damage
+    unchanged      the damage left the file as it was: a swap with a file of the same content
+    silent         anything else without an exception: also the right results, if the file was read and not mentioned
+    traceback      an exception reaches the user
+
+Files of safetensors are opened by their own library, which the hook does not see; but Lamina hashes them in Python
+before. No file is hashed by an earlier trial: the cache of verified files takes none that is younger than two seconds.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
+import os
 import random
 import shutil
+import sys
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
+from unittest.mock import patch
 
 import torch
 
-from lamina.api import diagnose_paths, load, train
-from lamina.errors import UserError
-from lamina.report.comparison_report import ComparisonReport
+from lamina.cli import main
+from lamina.run_folder.folder import RunFolder
 from lamina.runs.diagnose import Extent
 from lamina.runs.run import Run
 from lamina.training.config import RunConfig
@@ -28,35 +46,59 @@ from support.small_tasks import small_options, small_store
 
 FLIPS = 20
 WAYS = ("truncated", "deleted", "emptied", "swapped", *(f"flipped {number}" for number in range(FLIPS)))
-Verdict = Literal["good", "silent", "traceback"]
+LINK_WAYS = ("deleted", "swapped")
+Verdict = Literal["refused", "warned", "not read", "only a name", "unchanged", "silent", "traceback"]
+Case = tuple[str, str, str]
+"""File, way of damage and command."""
+
+_opened: set[str] = set()
+"""Paths that were opened since the set was last cleared."""
+
+
+def _listen(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in ("open", "os.link", "os.symlink", "shutil.copyfile") and isinstance(arguments[0], str | os.PathLike):
+        _opened.add(os.path.realpath(arguments[0]))
 
 
 class DamageTrial:
-    """A run of four steps, a store, and the results of each command on them without damage."""
+    """A run of four steps with all that commands add to it, a store, and the results of each command without damage."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.origin = root / "origin"
+        self.root = root.resolve()
+        self.origin = self.root / "origin"
         store = small_store("translation", self.origin / "stores", 400, train=40, valid=4)
         values: dict[str, Any] = {
             "task": "translation",
             "task_options": small_options("translation", 8),
-            "data": {"store": "store", "max_tokens": 200, "oversize": "alone"},
+            "data": {"store": str(self.place / "store"), "max_tokens": 200, "oversize": "alone"},
             "model": {"model_dim": 8, "feed_forward_dim": 16, "num_heads": 2, "num_layers": 1},
             "schedule": {"learning_rate": 1e-3, "warmup_steps": 3},
             "train": {"steps": 4, "validate_every": 2, "save_every": 2, "log_every": 1, "samples": 1},
             "diagnose": {"every": 2},
         }
-        values["data"]["store"] = str(self.place / "store")
         shutil.copytree(store.folder, self.origin / "store")
         shutil.rmtree(self.origin / "stores")
+        (self.origin / "texts.txt").write_text("lu na pa\nti so\n\n")
         self._copy()
-        Run(RunConfig.read(values, where="test"), self.place / "run").train(quiet=True)
+        run = Run(RunConfig.read(values, where="test"), self.place / "run")
+        run.train(quiet=True)
+        run.folder.add_cost(1.5, 10**8)
+        run.average()
+        run.folder.best.unlink()
+        run.folder.best.symlink_to(run.folder.list_checkpoints()[0].name)  # another one than the latest
+        with RunFolder(self.place / "run").claim() as folder:
+            folder.set_status("finished", 4)
+        run_command(self.place, DIAGNOSE)
+        run.folder.diagnosed.path.write_text("as a comparison writes it")
         shutil.copytree(self.place / "run", self.origin / "run", symlinks=True)
-        self.expected = {}
-        for command in COMMANDS:
+        sys.addaudithook(_listen)
+        self.expected: dict[str, Any] = {}
+        for name, (arguments, results) in COMMANDS.items():
             self._copy()
-            self.expected[command] = COMMANDS[command](self.place)
+            code, text = run_command(self.place, arguments)
+            assert code in (0, 3), text  # 3: too few steps to be good, which is a result
+            assert "warning" not in text.lower(), text
+            self.expected[name] = results(self.place, text)
 
     @property
     def place(self) -> Path:
@@ -64,52 +106,109 @@ class DamageTrial:
         return self.root / "trial"
 
     def files(self) -> list[str]:
-        """All files of the run folder and the store."""
-        paths = (path for path in self.origin.rglob("*") if path.is_file() and not path.is_symlink())
-        return sorted(path.relative_to(self.origin).as_posix() for path in paths)
+        """All files of the run folder and the store, and the links in it."""
+        paths = (path for folder in ("run", "store") for path in (self.origin / folder).rglob("*"))
+        return sorted(path.relative_to(self.origin).as_posix() for path in paths if path.is_symlink() or path.is_file())
 
-    def cases(self) -> list[tuple[str, str, str]]:
-        """File, way of damage and command of every trial."""
-        return [(file, way, command) for file in self.files() for way in WAYS for command in COMMANDS]
+    def cases(self, command: str | None = None) -> list[Case]:
+        """All trials, or those of one command."""
+        return [
+            (file, way, each)
+            for file in self.files()
+            for way in (LINK_WAYS if (self.origin / file).is_symlink() else WAYS)
+            for each in ([command] if command else COMMANDS)
+        ]
 
     def judge(self, file: str, way: str, command: str) -> tuple[Verdict, str]:
-        """How a trial ends, with the message or the difference."""
+        """How a trial ends, with the last line that was printed."""
         self._copy()
-        if not damage(self.place, file, way, self.files()):
-            return "good", "nothing to damage"
+        damaged = damage(self.place, file, way, self.files())
+        if not damaged:
+            return "unchanged", ""
+        arguments, results = COMMANDS[command]
+        _opened.clear()
         try:
-            with warnings.catch_warnings(record=True) as noted:
-                warnings.simplefilter("always")
-                found = COMMANDS[command](self.place)
-        except UserError as error:
-            return ("good", str(error)) if str(error).strip() else ("traceback", "a UserError without a sentence")
+            code, text = run_command(self.place, arguments)
         except Exception as error:
             return "traceback", f"{type(error).__name__}: {error}"
-        if found == self.expected[command]:
-            return "good", "the same results"
-        named = [str(each.message) for each in noted if Path(file).name in str(each.message)]
-        return ("good", named[0]) if named else ("silent", "other results")
+        if "Traceback (most recent call last)" in text:
+            return "traceback", text
+        named = any(name in text for each in damaged for name in names_of(each))
+        if code and code != 3:  # 3 is a result: a run that diverged
+            return ("refused" if named else "silent"), text
+        if named:
+            return "warned", text
+        same = results(self.place, text) == self.expected[command]
+        if same and Path(file).name == ".lock":
+            return "only a name", ""
+        read = [each for each in damaged if os.path.realpath(self.place / each) in _opened]
+        if same and not read and not (self.place / file).is_symlink():
+            return "not read", ""
+        return "silent", f"{'the same' if same else 'other'} results after reading {read}, code {code}: {text}"
 
     def _copy(self) -> None:
         shutil.rmtree(self.place, ignore_errors=True)
         shutil.copytree(self.origin, self.place, symlinks=True)
 
 
-def damage(place: Path, file: str, way: str, files: list[str]) -> bool:
-    """Damage a file; False where that leaves it as it was. Which byte or file is chosen follows from its name."""
+def names_of(file: str) -> list[str]:
+    """The names by which a message may mention a file: its own, and that of its checkpoint."""
+    path = Path(file)
+    return [path.name, f"{path.parent.name}:"] if path.parent.name.startswith("step-") else [path.name]
+
+
+def run_command(place: Path, arguments: list[str]) -> tuple[int, str]:
+    """Exit code and output of `lamina`, run in this process in the folder `place`."""
+    printed = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
+    code: Any = 0
+    noted: list[warnings.WarningMessage] = []
+    before = os.getcwd()
+    os.chdir(place)
+    try:
+        with (
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(printed),
+            warnings.catch_warnings(record=True) as noted,  # pytest would take them from standard error
+            patch.object(warnings, "formatwarning", warnings.formatwarning),
+            patch.object(sys, "excepthook", sys.excepthook),
+            patch.object(sys, "argv", ["lamina", *arguments]),
+            patch("lamina.runs.diagnose.Extent", partial(Extent, depths=False)),  # other depths only take time
+        ):
+            warnings.simplefilter("always", UserWarning)  # in a new process each is shown; here only the first would be
+            main()
+    except SystemExit as end:
+        code = end.code or 0
+    finally:
+        os.chdir(before)
+    assert isinstance(printed.buffer, io.BytesIO)
+    text = printed.buffer.getvalue().decode() + "".join(
+        f"warning: {each.message}\n" for each in noted if each.category is UserWarning
+    )
+    return (code if isinstance(code, int) else 1), text
+
+
+def damage(place: Path, file: str, way: str, files: list[str]) -> list[str]:
+    """Damage a file; returns the files that have changed. Which byte or file is chosen follows from its name."""
     path, chance = place / file, random.Random(f"{file} {way}")
-    content = path.read_bytes()
     if way == "deleted":
         path.unlink()
-        return True
+        return [file]
+    if path.is_symlink():
+        other = next(each for each in files if (place / each).is_symlink() and each != file)
+        targets = path.readlink(), (place / other).readlink()
+        for link, target in ((path, targets[1]), (place / other, targets[0])):
+            link.unlink()
+            link.symlink_to(target)
+        return [file, other]
+    content = path.read_bytes()
     if way == "swapped":
-        alike = [each for each in files if each != file and Path(each).suffix == Path(file).suffix]
-        other = place / chance.choice(alike or [each for each in files if each != file])
-        path.write_bytes(other.read_bytes())
-        other.write_bytes(content)
-        return path.read_bytes() != content
+        plain = [each for each in files if each != file and not (place / each).is_symlink()]
+        other = chance.choice([each for each in plain if Path(each).suffix == Path(file).suffix] or plain)
+        path.write_bytes((place / other).read_bytes())
+        (place / other).write_bytes(content)
+        return [file, other] if path.read_bytes() != content else []
     if not content:
-        return False
+        return []
     match way:
         case "truncated":
             damaged = content[: len(content) // 2]
@@ -119,63 +218,51 @@ def damage(place: Path, file: str, way: str, files: list[str]) -> bool:
             at = chance.randrange(len(content))
             damaged = content[:at] + bytes([content[at] ^ (1 << chance.randrange(8))]) + content[at + 1 :]
     path.write_bytes(damaged)
-    return True
+    return [file]
 
 
-def _train(place: Path) -> Any:
-    """Resume for one more step."""
-    run = train(place / "run", ["train.steps=5"], quiet=True)
-    assert run.ended is not None
-    return run.ended.state, run.ended.step, as_lists(weights(place / "run"))
+def _trained(place: Path, text: str) -> Any:
+    """The weights, and the lines of metrics and samples without the speed."""
+    folder = RunFolder(place / "run")
+    metrics = [{key: line[key] for key in line if key != "tokens_per_second"} for line in folder.metrics.read()]
+    return as_lists(weights(place / "run")), metrics, list(folder.samples.read()), folder.latest.resolve().name
 
 
-def _evaluate(place: Path) -> Any:
-    return load(place / "run").evaluate().scores
+def _printed(place: Path, text: str) -> str:
+    return text
 
 
-def _generate(place: Path) -> Any:
-    return load(place / "run").generate(["lu na pa", "ti so", ""], beam=2)
+def _reported(place: Path, text: str) -> str:
+    return text + (place / "report.md").read_text()
 
 
-def _report(place: Path) -> Any:
-    report = ComparisonReport.read([place / "run"])
-    report.save(place / "report.md", "")
-    return (place / "report.md").read_text()
+def _diagnosed(place: Path, text: str) -> Any:
+    """All values as text, in which NaN equals NaN, without the seconds that each diagnosis took."""
+    return json.dumps([each | {"seconds": 0} for each in json.loads((place / "why.json").read_bytes())])
 
 
-def _diagnose(place: Path) -> Any:
-    extent = Extent(seeds=1, batches=1, tokens=64, depths=False)
-    found = diagnose_paths([str(place / "run")], extent)
-    return [[(each.key, each.series, each.facts) for each in diagnosis.measurements] for diagnosis in found]
-
-
-COMMANDS: dict[str, Callable[[Path], Any]] = {
-    "train": _train,
-    "evaluate": _evaluate,
-    "generate": _generate,
-    "report": _report,
-    "diagnose": _diagnose,
+DIAGNOSE = ["diagnose", "run", "--seeds=1", "--batches=1", "--tokens=64", "--output=why.json"]
+COMMANDS: dict[str, tuple[list[str], Callable[[Path, str], Any]]] = {
+    "train": (["train", "run", "train.steps=5"], _trained),  # resumes for one more step
+    "evaluate": (["evaluate", "run"], _printed),
+    "generate": (["generate", "run", "--input=texts.txt", "--output-format=jsonl", "--beam=2"], _printed),
+    "report": (["report", "run", "--output=report.md"], _reported),
+    "diagnose": (DIAGNOSE, _diagnosed),
 }
+"""The arguments of each command, and a function that reads its results."""
 
 
 def as_lists(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
     return {name: value.tolist() for name, value in tensors.items()}
 
 
-@dataclass
-class Tally:
-    """How many trials were good, and a line for each that was not."""
-
-    good: int
-    bad: list[str]
-
-
-def run_trials(trial: DamageTrial, cases: Iterator[tuple[str, str, str]]) -> Tally:
-    tally = Tally(0, [])
+def run_trials(trial: DamageTrial, cases: Iterable[Case]) -> tuple[Counter[Verdict], list[str]]:
+    """How many trials ended in each way, and a line for each that was silent or a traceback."""
+    counts: Counter[Verdict] = Counter()
+    bad = []
     for file, way, command in cases:
         verdict, text = trial.judge(file, way, command)
-        if verdict == "good":
-            tally.good += 1
-        else:
-            tally.bad.append(f"{verdict}: {command} with {file} {way}: {text}")
-    return tally
+        counts[verdict] += 1
+        if verdict in ("silent", "traceback"):
+            bad.append(f"{verdict}: {command} with {file} {way}: {text}")
+    return counts, bad

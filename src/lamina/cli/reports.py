@@ -105,4 +105,7 @@ def report(
     if compared.left_out:
         left_out = ", ".join(map(str, compared.left_out))
         say(f"\nLeft out, as files or as runs that were replaced: {left_out}")
+    if compared.missing:
+        missing = ", ".join(map(str, compared.missing))
+        say(f"\nNot measured, so not shown: {missing}; lamina diagnose RUN measures them")
     say(f"\nThe report: {file}")

@@ -11,9 +11,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from lamina.diagnosis.measurement import Location, Measurement, NotMeasured, Stage, TypedResult
+from lamina.diagnosis.measurement import Location, Measurement, MissingEvidence, NotMeasured, Stage, TypedResult
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
+from lamina.files.hashes import Damaged, seal_json, unseal_json
 
 VERSION: Literal[2] = 2
 
@@ -106,8 +107,14 @@ class Diagnosis(TypedResult):
                 raise UserError(f"{key} was not measured: {missing.reason}")
         raise UserError(f"{key} was not measured; there are: {', '.join(each.key for each in self.measurements)}")
 
+    @property
+    def lacks(self) -> set[MissingEvidence]:
+        """The evidence that a measure lacked: `passes` if training was only watched, `training` if it was not."""
+        return {lacking for each in self.not_measured for lacking in each.lacks}
+
     def write(self, file: Path) -> None:
-        write_file(file, self.model_dump_json(indent=1).encode())
+        """Write a file that contains its own hash."""
+        write_file(file, seal_json(self.model_dump_json(indent=1).encode()))
 
     @classmethod
     def read(cls, file: Path) -> Diagnosis:
@@ -129,7 +136,10 @@ def read_diagnoses(file: Path) -> list[Diagnosis]:
     except OSError as error:
         raise UserError(f"{file}: {error.strerror}") from error
     try:
+        raw = unseal_json(file, raw)
         found = TypeAdapter(Diagnosis | list[Diagnosis]).validate_json(raw)
+    except Damaged as error:
+        raise UserError(f"{error} Make it again with lamina diagnose.") from error
     except ValidationError as error:
         raise _explain(file, raw) from error
     return [found] if isinstance(found, Diagnosis) else found

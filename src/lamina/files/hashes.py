@@ -1,9 +1,10 @@
-"""SHA-256 hashes of files and of JSON values, and manifests: JSON files sealed with their own hash."""
+"""SHA-256 hashes of files and of JSON values, and JSON files that contain their own hash: manifests and results."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,25 @@ def hash_file(path: Path) -> str:
 
 class Damaged(UserError):
     """A file is missing, or not as it was written."""
+
+
+def seal_json(text: bytes) -> bytes:
+    """The text of a JSON object with the hash of that text as its first key."""
+    return b'{\n "sha256": "%s",' % hashlib.sha256(text).hexdigest().encode() + text.removeprefix(b"{")
+
+
+def unseal_json(path: Path, content: bytes) -> bytes:
+    """The text of a JSON object without its hash; raises `Damaged` if it was changed.
+
+    Text without a hash, as earlier versions wrote it, is returned as it is.
+    """
+    found = re.match(rb'\{\n "sha256": "([0-9a-f]{64})",', content)
+    if found is None:
+        return content
+    text = b"{" + content[found.end() :]
+    if hashlib.sha256(text).hexdigest().encode() != found[1]:
+        raise Damaged(f"{path}: damaged, its content has changed since it was written.")
+    return text
 
 
 @dataclass(frozen=True)

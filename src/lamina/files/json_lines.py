@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -12,6 +13,7 @@ from typing import Any
 
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
+from lamina.files.hashes import FileRecord
 
 
 class JsonLines:
@@ -20,6 +22,9 @@ class JsonLines:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor: int | None = None
+        self._hashed = 0
+        """The number of bytes that `_hash` has read."""
+        self._hash = hashlib.sha256()
 
     def append(self, step: int, values: Mapping[str, Any]) -> None:
         """Add a line; NaN and infinities, which JSON does not have, become null."""
@@ -44,6 +49,7 @@ class JsonLines:
         The file is replaced atomically.
         """
         self.close()
+        self._hashed, self._hash = 0, hashlib.sha256()
         kept = [_encode(line) for line in self.read() if line["step"] <= step and keep(line)]
         if self.path.exists():
             write_file(self.path, b"".join(kept))
@@ -62,6 +68,21 @@ class JsonLines:
                 warnings.warn(f"{self.path}:{number}: not a line of JSON with a step; left out.", stacklevel=2)
             else:
                 yield values
+
+    def record(self) -> FileRecord | None:
+        """Size and hash of the complete lines; None if there is no file. What was hashed before is not read again."""
+        try:
+            with self.path.open("rb") as handle:
+                if handle.seek(0, os.SEEK_END) < self._hashed:
+                    self._hashed, self._hash = 0, hashlib.sha256()
+                handle.seek(self._hashed)
+                added = handle.read()
+        except FileNotFoundError:
+            return None
+        added = added[: added.rfind(b"\n") + 1]
+        self._hash.update(added)
+        self._hashed += len(added)
+        return FileRecord(bytes=self._hashed, sha256=self._hash.hexdigest())
 
     def close(self) -> None:
         if self._descriptor is not None:

@@ -27,13 +27,17 @@ class ComparisonReport:
     summaries: Sequence[RunSummary]
     left_out: Sequence[Path] = ()
     """The given paths that are not shown: files, and runs that were replaced by others that are shown."""
+    missing: Sequence[Path] = ()
+    """The diagnoses that were not made, so that their figures are not shown."""
 
     @classmethod
     def read(cls, paths: Sequence[str | Path]) -> Self:
         """Read the results of several run folders, such as all of `runs/own-compared/*`."""
         shown = choose_run_folders(paths)
         left_out = [Path(path) for path in paths if Path(path) not in shown]
-        return cls(read_run_results(shown), [Run(path).summary() for path in shown], left_out)
+        results, summaries = read_run_results(shown), [Run(path).summary() for path in shown]
+        missing = [file for path in shown for file in RunFolder(path).missing_diagnoses()]
+        return cls(results, summaries, left_out, missing)
 
     @cached_property
     def conclusions(self) -> list[str]:

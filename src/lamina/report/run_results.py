@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from lamina.diagnosis.results import Diagnosis
 from lamina.errors import UserError
 from lamina.model.options import pair
+from lamina.run_folder.folder import RunFolder
 from lamina.run_folder.records import Cost
 from lamina.runs.run import Run
 from lamina.tasks import TASKS
@@ -71,7 +73,7 @@ def read_run_results(paths: Sequence[Path]) -> list[RunResult]:
 def _read_result(run: Run) -> RunResult:
     summary, config, folder = run.summary(), run.config, run.folder
     lines = list(folder.metrics.read())
-    cost = folder.cost.read() or Cost()
+    cost = _read_cost(folder)
     shown = (TASKS[config.task].metric, *mean_metrics(summary.tables))
     return RunResult(
         name=run.path.name,
@@ -88,8 +90,8 @@ def _read_result(run: Run) -> RunResult:
         tables=summary.tables,
         seconds=cost.seconds or None,
         memory=cost.memory or None,
-        start=_read_diagnosis(folder.start_diagnosis),
-        end=_read_diagnosis(folder.last_step_diagnosis()),
+        start=_read_diagnosis(folder, folder.start_diagnosis),
+        end=_read_diagnosis(folder, folder.last_step_diagnosis()),
         samples=folder.samples.last(),
     )
 
@@ -98,11 +100,31 @@ def _curve(lines: Sequence[Mapping[str, Any]], key: str) -> list[tuple[float, fl
     return [(line["step"], line[key]) for line in lines if line.get(key) is not None]
 
 
+def _read_cost(folder: RunFolder) -> Cost:
+    """The cost of a run of a comparison; of others it is not known."""
+    cost = folder.cost.read()
+    if cost is None and (folder.cost.path.exists() or folder.diagnosed.path.exists()):  # a comparison writes both
+        warnings.warn(
+            f"{folder.cost.path}: missing or damaged, so the time and memory of the run are not shown.", stacklevel=2
+        )
+    return cost or Cost()
+
+
 def _layers(config: RunConfig) -> tuple[int, ...]:
     """The numbers of layers of encoder and decoder, or of the only stack."""
     layers = pair(config.model.num_layers)
     return layers if TASKS[config.task].model_kind == "encoder-decoder" else layers[:1]
 
 
-def _read_diagnosis(file: Path | None) -> Diagnosis | None:
-    return Diagnosis.read(file) if file is not None and file.is_file() else None
+def _read_diagnosis(folder: RunFolder, file: Path | None) -> Diagnosis | None:
+    """The diagnosis in a file of the run folder; refused if its name says another stage than its content."""
+    if file is None or not file.is_file():
+        return None
+    diagnosis = Diagnosis.read(file)
+    stage = diagnosis.stage
+    expected = folder.start_diagnosis if stage.step is None else folder.step_diagnosis(stage.step)
+    if "passes" in diagnosis.lacks or file != expected:
+        raise UserError(
+            f"{file}: a diagnosis {stage}, so not of this name; make it again: lamina diagnose {folder.path}"
+        )
+    return diagnosis

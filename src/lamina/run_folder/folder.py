@@ -2,7 +2,7 @@
 
     runs/<name>/
       config.toml                 every setting, defaults included
-      status.json                 state, step, times, version
+      status.json                 state, step, times, version; hashes of the files that no other hash covers
       metrics.jsonl               losses and metrics, a line for each logged step
       samples.jsonl               outputs of the model at each validation
       manifest.json, tokenizer*.json   copies of the store's, the only ones that evaluation and generation use
@@ -25,21 +25,22 @@ package contains these file names. Reading a run folder changes nothing in it; a
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
 from pydantic import ValidationError
 
 from lamina.errors import UserError
 from lamina.files.atomic import sync_folder, write_file
+from lamina.files.hashes import Damaged, FileRecord
 from lamina.files.json_lines import JsonLines
 from lamina.files.lock import Lock
-from lamina.options import Options
-from lamina.run_folder.checkpoints import AVERAGE, BEST, LATEST, list_checkpoints, name_step
+from lamina.run_folder.checkpoints import AVERAGE, BEST, LATEST, list_checkpoints, name_step, step_of
 from lamina.run_folder.metrics import FINAL, values_of
 from lamina.run_folder.records import (
     Cost,
@@ -50,6 +51,7 @@ from lamina.run_folder.records import (
     RecordFile,
 )
 from lamina.run_folder.samples import SamplesFile
+from lamina.run_folder.status import RunState, Status, compare_files, describe_change, dump_status, read_status
 from lamina.version import __version__
 
 if TYPE_CHECKING:
@@ -57,49 +59,6 @@ if TYPE_CHECKING:
 
 FORMER = ".former"
 """The suffix, before a number, of a run folder that was renamed because the run was trained again."""
-
-RunState = Literal["running", "finished", "failed", "stopped"]
-
-DIVERGED = 3
-"""The exit code of a run that diverged, which is a result: started again, it would end the same way."""
-REQUEUE = 75
-"""The exit code of a run that was interrupted and should be put back into the queue."""
-INTERRUPTED = 130
-"""The exit code of a run that was interrupted by Ctrl-C, so that nothing should start it again."""
-
-
-class Status(Options):
-    """The status of a run."""
-
-    state: RunState
-    """`failed` is a result, a run that diverged; `stopped` one that was interrupted and can be resumed. A run that is
-    `running` although no process holds its lock was killed."""
-    step: int
-    """The number of steps done."""
-    reason: str = ""
-    """Why it failed or stopped."""
-    started: str
-    """When it was first started; ISO 8601, UTC."""
-    updated: str
-    """When this status was written."""
-    version: str = ""
-    """The version of Lamina that wrote it."""
-    run: str = ""
-    """The identity of the run, which its checkpoints have too; empty if an earlier version started it."""
-    signal: str = ""
-    """The signal that stopped it, such as `SIGTERM`; empty if none did."""
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether there is a result: started again, the run would end the same way."""
-        return self.state in ("finished", "failed")
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code of the process that trained the run."""
-        if self.state == "stopped":
-            return INTERRUPTED if self.signal == "SIGINT" else REQUEUE
-        return DIVERGED if self.state == "failed" else 0
 
 
 class RunFolder:
@@ -161,6 +120,13 @@ class RunFolder:
     def watch_report(self, form: str) -> Path:
         """The file of the watch's report, in a form such as `html`."""
         return self.diagnosis / f"watch.{form}"
+
+    def missing_diagnoses(self) -> list[Path]:
+        """The files that `lamina diagnose` writes and that do not exist."""
+        missing = [] if self.start_diagnosis.is_file() else [self.start_diagnosis]
+        if self.last_step_diagnosis() is None and self.list_checkpoints():
+            missing.append(self.step_diagnosis(step_of(self.find_checkpoint(BEST))))
+        return missing
 
     def move_aside(self) -> Path:
         """Rename the folder to the first of `NAME.former1`, `NAME.former2` … that is free, and return that path."""
@@ -226,7 +192,20 @@ class RunFolder:
         return self._lock.held_by_another
 
     def store_config(self, text: str) -> None:
-        self._write(self.config, text)
+        """Replace the config; the status does not record it meanwhile."""
+        if self.config.is_file() and self.config.read_bytes() == text.encode():
+            return
+        status = self.status()
+        if status is not None and self.config.name in status.files:
+            self._write_status(status.model_copy(update={"files": {}}))
+        self._write(self.config, text.encode())
+        self.accept_config()
+
+    def accept_config(self) -> None:
+        """Record the config as it is now in the status, if there is one."""
+        status = self.status()
+        if status is not None:
+            self._write_status(status.model_copy(update={"files": {self.config.name: FileRecord.of(self.config)}}))
 
     def copy_data(self, store: Store) -> None:
         """Copy the parts of the data that a trained model needs, besides examples: the manifest and the tokenizers."""
@@ -234,6 +213,13 @@ class RunFolder:
 
         for name in (*sorted({*store.manifest.tokenizers.values()}), MANIFEST):
             write_file(self.path / name, (store.folder / name).read_bytes())
+
+    @property
+    def data_manifest(self) -> Path:
+        """The run's copy of the manifest of its data."""
+        from lamina.data.store import MANIFEST
+
+        return self.path / MANIFEST
 
     def data_copy(self, find_arrays: Callable[[], Path]) -> Store:
         """The run's own manifest and tokenizers as a store; `find_arrays` is called when its examples are read."""
@@ -247,32 +233,95 @@ class RunFolder:
                 "from the store that the run was trained on."
             ) from None
 
-    def set_status(self, state: RunState, step: int, reason: str = "", signal: str = "") -> Status:
+    def set_status(self, state: RunState, step: int, reason: str = "", signal: str = "", run: str = "") -> Status:
+        """Write the status, with records of the files of the run as they are now.
+
+        run: the identity of the run if there is no status yet; by default a new one.
+        """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         before = self.status()
-        started, run = (before.started, before.run) if before else (now, uuid4().hex)
         status = Status(
             state=state,
             step=step,
             reason=reason,
-            started=started,
+            started=before.started if before else now,
             updated=now,
             version=__version__,
-            run=run,
+            run=before.run if before else run or uuid4().hex,
             signal=signal,
+            notes=before.notes if before else (),
         )
-        self._write(self.status_file, status.model_dump_json(indent=1) + "\n")
-        return status
+        return self._write_status(self._with_records(status))
 
     def status(self) -> Status | None:
         """The status of the run; None if it was never started."""
         try:
-            return Status.model_validate_json(self.status_file.read_bytes())
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except ValidationError:
-            hint = self.other_version or "; damaged, or not Lamina's: delete it"
+            return read_status(self.status_file)
+        except (ValidationError, Damaged):
+            hint = self.other_version or (
+                f"; damaged, or not Lamina's: delete it, then lamina train {self.path} writes it again"
+            )
             raise UserError(f"{self.status_file}: cannot be understood{hint}.") from None
+
+    def changed_files(self, *files: Path) -> dict[Path, str]:
+        """Those of the files, by default of all, that are not as the status records them, each with the reason.
+
+        They were damaged, or changed by hand. A process that trains may rewrite a file and the status while they are
+        compared; they are then compared again.
+        """
+        names = {str(file.relative_to(self.path)) for file in files}
+        status = self.status()
+        while status is not None:
+            changed = compare_files(self.path, status, names)
+            before, status = status, self.status() if changed else None
+            if status == before:
+                return {self.path / name: reason for name, reason in changed.items()}
+        return {}
+
+    def warn_of_changes(self, *files: Path) -> None:
+        """Warn of each of these files that is not as the status records it."""
+        for file, reason in self.changed_files(*files).items():
+            warnings.warn(describe_change(file, reason), stacklevel=3)
+
+    def warn_of_results(self) -> None:
+        """Warn of metrics and samples that are not as recorded, or were not when the run was resumed."""
+        self.warn_of_changes(self.metrics.path, self.samples.path)
+        status = self.status()
+        for note in status.notes if status else ():
+            warnings.warn(note, stacklevel=3)
+
+    def unseal(self, step: int) -> None:
+        """Remove the records of files from the status, because a run that starts at this step will change the files.
+
+        So a process that is killed before it has written new ones leaves no record that its files contradict. Damage
+        to the results of steps that are not trained again is kept as a note.
+        """
+        status = self.status()
+        if status is None:
+            return
+        changed = self.changed_files(self.metrics.path, self.samples.path)
+        found = (f"{describe_change(file, changed[file])}, before it was resumed at step {step:,}" for file in changed)
+        self._write_status(status.without_records((*status.notes, *found) if step else ()))
+
+    def _with_records(self, status: Status) -> Status:
+        growing = {self.metrics.path.name: self.metrics.record(), self.samples.path.name: self.samples.record()}
+        sealed = (self.training_diagnosis, self.observations.path)
+        return status.model_copy(
+            update={
+                "files": {self.config.name: FileRecord.of(self.config)} if self.config.is_file() else {},
+                "growing": {name: record for name, record in growing.items() if record is not None},
+                "sealed": tuple(str(file.relative_to(self.path)) for file in sealed if file.is_file()),
+                "links": {
+                    str(link.relative_to(self.path)): step_of(link)
+                    for link in (self.latest, self.best)
+                    if link.exists()
+                },
+            }
+        )
+
+    def _write_status(self, status: Status) -> Status:
+        self._write(self.status_file, dump_status(status))
+        return status
 
     @property
     def other_version(self) -> str:
@@ -294,6 +343,6 @@ class RunFolder:
         self.metrics.rewind(step, lambda line: not values_of(FINAL, line))  # those are measured again at the end
         self.samples.rewind(step)
 
-    def _write(self, path: Path, text: str) -> None:
+    def _write(self, path: Path, content: bytes) -> None:
         assert self._lock.held, "claim the run folder before writing to it"
-        write_file(path, text.encode())
+        write_file(path, content)

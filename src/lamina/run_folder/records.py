@@ -14,26 +14,27 @@ from pydantic import BaseModel, ValidationError
 
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
+from lamina.files.hashes import Damaged, seal_json, unseal_json
 from lamina.options import Options
 
 Record = TypeVar("Record", bound=BaseModel)
 
 
 class RecordFile(Generic[Record]):
-    """A file that holds one record."""
+    """A file that holds one record and its own hash."""
 
     def __init__(self, path: Path, kind: type[Record]) -> None:
         self.path, self.kind = path, kind
 
     def read(self) -> Record | None:
-        """The record; None if the file is missing or holds something else."""
+        """The record; None if the file is missing, damaged, or holds something else."""
         try:
-            return self.kind.model_validate_json(self.path.read_bytes())
-        except (OSError, ValidationError):
+            return self.kind.model_validate_json(unseal_json(self.path, self.path.read_bytes()))
+        except (OSError, ValidationError, Damaged):
             return None
 
     def write(self, record: Record) -> None:
-        write_file(self.path, record.model_dump_json(indent=1).encode())
+        write_file(self.path, seal_json(record.model_dump_json(indent=1).encode()))
 
 
 class Cost(Options):
@@ -91,7 +92,7 @@ class ObservationsFile:
 
     def write(self, version: int, observations: Sequence[BaseModel]) -> None:
         listed = ",".join(each.model_dump_json() for each in observations)
-        write_file(self.path, f'{{"version":{version},"observations":[{listed}]}}'.encode())
+        write_file(self.path, seal_json(f'{{"version":{version},"observations":[{listed}]}}'.encode()))
 
     def read(self, version: int, kind: type[Record]) -> list[Record]:
         """The observations; none where there is no file. A `UserError` says why a file cannot be read."""
@@ -101,8 +102,10 @@ class ObservationsFile:
             return []
         left_out = "the steps watched before are left out"
         try:
-            content = json.loads(raw)
+            content = json.loads(unseal_json(self.path, raw))
             found, observations = content["version"], content.get("observations")
+        except Damaged as error:
+            raise UserError(f"{error} The steps watched before are left out.") from error
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(f"{self.path}: not a file of observations; {left_out}") from error
         if found != version:

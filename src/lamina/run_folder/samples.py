@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lamina.files.hashes import FileRecord
 from lamina.files.json_lines import JsonLines
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ class SamplesFile:
     def rewind(self, step: int) -> None:
         """Drop the samples of later steps."""
         self._lines.rewind(step)
+
+    def record(self) -> FileRecord | None:
+        """Size and hash of the complete lines; None if there is no file."""
+        return self._lines.record()
 
     def close(self) -> None:
         self._lines.close()

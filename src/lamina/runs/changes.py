@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from lamina.data.store import Manifest, Store
 from lamina.errors import UserError
 from lamina.options import Affects, Options, options_of, result_values, section_of
 from lamina.run_folder.folder import RunFolder
+from lamina.run_folder.status import describe_change
 from lamina.training.config import RunConfig
 
 Difference = tuple[str, Any, Any]
@@ -29,6 +31,26 @@ def record_start(folder: RunFolder, config: RunConfig, store: Store) -> None:
     """Store the config and a copy of the data's manifest and tokenizers, which a resume is compared with."""
     folder.store_config(to_toml(config.resolved(store)))
     folder.copy_data(store)
+
+
+def check_files(folder: RunFolder, config: RunConfig, *, config_is_known: bool) -> None:
+    """Warn of files that have changed since the status was written; a changed config is accepted or refused.
+
+    config: the config to train with.
+    config_is_known: whether the stored config was compared with that of the checkpoints, or may be any.
+    """
+    for file, reason in folder.changed_files().items():
+        change = describe_change(file, reason)
+        if file != folder.config:
+            warnings.warn(f"{change}; if there is a copy, restore it first", stacklevel=3)
+        elif config_is_known:
+            folder.accept_config()
+        elif _results_of(RunConfig.read_stored(file)) == _results_of(config):
+            raise UserError(f"{change}, before the first checkpoint; undo the change, or train on it with --force")
+
+
+def _results_of(config: RunConfig) -> dict[str, Any]:
+    return result_values(config, Affects.RESULTS)
 
 
 def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, store: Store) -> None:

@@ -20,8 +20,9 @@ from lamina.data.store import Store
 from lamina.diagnosis.examine import examine
 from lamina.diagnosis.measurement import Stage
 from lamina.diagnosis.recording.passes import random_state_kept
-from lamina.diagnosis.results import Diagnosis, read_diagnoses
+from lamina.diagnosis.results import Diagnosis
 from lamina.diagnosis.subject import OUTPUT_DEPTHS, Subject
+from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
 from lamina.model.transformer import Transformer
 from lamina.run_folder.checkpoints import AVERAGE, BEST, LATEST, step_of
@@ -73,8 +74,19 @@ def diagnose_run(run: Run, extent: Extent, progress: Progress = no_progress) -> 
         step = diagnosis.stage.step
         diagnosis.write(run.folder.start_diagnosis if step is None else run.folder.step_diagnosis(step))
         yield diagnosis
+    run.folder.warn_of_changes(run.folder.training_diagnosis)
     if run.folder.training_diagnosis.is_file():
-        yield from read_diagnoses(run.folder.training_diagnosis)
+        yield _watched(run.folder)
+
+
+def _watched(folder: RunFolder) -> Diagnosis:
+    """The diagnosis of the watch; refused if its file holds one of initialisation or of a checkpoint."""
+    diagnosis = Diagnosis.read(folder.training_diagnosis)
+    if "training" in diagnosis.lacks:
+        raise UserError(
+            f"{folder.training_diagnosis}: a diagnosis {diagnosis.stage}, not of the training; move it away"
+        )
+    return diagnosis
 
 
 def diagnose_config(run: Run, extent: Extent, progress: Progress = no_progress) -> Diagnosis:

@@ -6,11 +6,13 @@ import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 from typing import Literal
 
 from lamina.errors import UserError
 from lamina.run_folder.folder import RunFolder
+from lamina.run_folder.status import describe_change
 from lamina.runs.run import read_config
 from lamina.runs.summary import summarise
 from lamina.tasks import TASKS
@@ -38,7 +40,7 @@ class ListedRun:
     updated: str | None = None
     """When the status was last written; UTC."""
     problem: str = ""
-    """Why it cannot be read, or why it failed or stopped."""
+    """Why it cannot be read, or why it failed or stopped; then a line for each file that has changed."""
 
 
 def list_runs(folder: str | Path = "runs") -> list[ListedRun]:
@@ -70,12 +72,13 @@ def _read(path: Path) -> ListedRun:
     folder = RunFolder(path)
     try:
         status = folder.status()
-        config = read_config(path)
-        if status is None:
-            return ListedRun(path, "not started", config.task, steps=config.train.steps)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an incomplete line of metrics is no damage
+            warnings.simplefilter("ignore")  # changed files are named below
+            config = read_config(path)
+            if status is None:
+                return ListedRun(path, "not started", config.task, steps=config.train.steps)
             summary = summarise(folder, status, config)
+        problems = [*status.notes, *starmap(describe_change, folder.changed_files().items())]
     except (UserError, OSError) as error:
         return ListedRun(path, "damaged", problem=str(error))
     name = TASKS[config.task].metric
@@ -90,5 +93,5 @@ def _read(path: Path) -> ListedRun:
         summary.best_nll,
         None if value is None else (name, value),
         status.updated[:16].replace("T", " "),
-        f"{path}: {status.reason}" if status.reason else "",
+        "\n".join([f"{path}: {status.reason}", *problems] if status.reason else problems),
     )

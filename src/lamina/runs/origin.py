@@ -1,11 +1,14 @@
-"""The origin of a checkpoint: the run that wrote it and the config it was trained with, sealed with its counters.
+"""The origin of a checkpoint: its run, and the config and data it was trained with, sealed with its counters.
 
-The origin reveals a config that was edited or truncated in the run folder, and a checkpoint of another run.
+The origin reveals a config that was edited or truncated in the run folder, a manifest or a tokenizer of other data, and
+a checkpoint of another run.
 """
 
 from __future__ import annotations
 
 import json
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,8 @@ class Origin(Options):
     """The identity of the run, as in its status."""
     config: dict[str, Any]
     """The resolved values that affect results."""
+    data: str = ""
+    """The hash of the data, as in the run's manifest; empty if an earlier version wrote the checkpoint."""
 
     @classmethod
     def of(cls, folder: RunFolder) -> Origin:
@@ -34,31 +39,49 @@ class Origin(Options):
         status = folder.status()
         assert status is not None
         stored = RunConfig.read_stored(folder.config)  # as it will be read again
-        return cls(run=status.run, config=result_values(stored, Affects.RESULTS))
+        return cls(run=status.run, config=result_values(stored, Affects.RESULTS), data=_data_hash(folder))
 
 
 def read_origin(checkpoint: Path) -> Origin | None:
-    """The origin of a checkpoint; None if it is damaged, or was written before origins were."""
+    """The origin of a checkpoint; None if it is damaged, with a warning, or was written before origins were."""
     try:
         check(checkpoint, (COUNTERS,))
         return Origin.model_validate(json.loads((checkpoint / COUNTERS).read_bytes())[ORIGIN])
-    except (DamagedCheckpoint, ValidationError, OSError, ValueError, KeyError, TypeError):
+    except DamagedCheckpoint as damage:
+        if checkpoint.exists():  # else the process that trains has removed it
+            warnings.warn(f"{damage} It is not compared with the run.", stacklevel=3)
+        return None
+    except (ValidationError, OSError, ValueError, KeyError, TypeError):
         return None
 
 
+def read_origins(folder: RunFolder) -> dict[Path, Origin]:
+    """The origins of all checkpoints that have one."""
+    return {path: origin for path in folder.list_checkpoints() if (origin := read_origin(path)) is not None}
+
+
+def known_identity(folder: RunFolder) -> str:
+    """The identity of a run: in its status, else in its latest checkpoint; empty if neither has one."""
+    if status := folder.status():
+        return status.run
+    return next((origin.run for origin in reversed(read_origins(folder).values())), "")
+
+
 def check_origins(folder: RunFolder, config: RunConfig) -> None:
-    """Refuse a run folder with a checkpoint of another run, or with a config that none of its checkpoints has.
+    """Refuse a run folder with a checkpoint of another run, or with a config or data that none of its checkpoints has.
 
     After a run was continued with another config by `--force`, its older checkpoints have the former one.
     """
-    status = folder.status()
-    own = status.run if status else ""
-    origins = {path: origin for path in folder.list_checkpoints() if (origin := read_origin(path)) is not None}
-    for path, origin in origins.items():
-        if own and origin.run != own:
-            raise UserError(
-                f"{path}: this checkpoint was written by another run than {folder.status_file} says; move it away"
-            )
+    origins = read_origins(folder)
+    if not origins:
+        return
+    _refuse_other_runs(folder, origins)
+    own = _data_hash(folder)
+    if all(origin.data not in ("", own) for origin in origins.values()):
+        raise UserError(
+            f"{folder.data_manifest}: describes other data than the checkpoints were trained on; copy it and the "
+            "tokenizers again from the store that the run was trained on"
+        )
     values = result_values(config, Affects.RESULTS)
     changed = ""
     for origin in origins.values():
@@ -68,11 +91,32 @@ def check_origins(folder: RunFolder, config: RunConfig) -> None:
         )
         if not changed:
             return
-    if changed:
-        raise UserError(
-            f"{folder.config}: changed since the checkpoints were written:{changed}\n"
-            "Undo the change, or continue with other values by lamina train CONFIG --folder FOLDER --force"
+    raise UserError(
+        f"{folder.config}: changed since the checkpoints were written:{changed}\n"
+        "Undo the change, or continue with other values by lamina train CONFIG --folder FOLDER --force"
+    )
+
+
+def _refuse_other_runs(folder: RunFolder, origins: Mapping[Path, Origin]) -> None:
+    """Refuse checkpoints that are not of this run; without a status, those that are of several runs."""
+    status = folder.status()
+    if status is None:
+        warnings.warn(
+            f"{folder.status_file}: missing, so the checkpoints are compared only with each other; lamina train "
+            f"{folder.path} writes it again",
+            stacklevel=4,
         )
+        own, where = list(origins.values())[-1].run, "the latest one"
+    else:
+        own, where = status.run, f"{folder.status_file} says"
+    for path, origin in origins.items():
+        if own and origin.run != own:
+            raise UserError(f"{path}: this checkpoint was written by another run than {where}; move it away")
+
+
+def _data_hash(folder: RunFolder) -> str:
+    """The hash of the data that the run's own manifest describes."""
+    return folder.data_copy(lambda: folder.path).manifest.content_hash
 
 
 def _is_new(sealed: dict[str, Any], key: str) -> bool:

@@ -11,6 +11,7 @@ run.load("best").generate(["Guten Morgen!"])
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -27,12 +28,13 @@ from lamina.files.progress import PATIENCE, Progress, no_progress, progress_bar
 from lamina.generate.int8 import quantise
 from lamina.model.transformer import Transformer
 from lamina.run_folder.checkpoints import BEST
-from lamina.run_folder.folder import RunFolder, Status
-from lamina.runs.changes import former_config, record_start, refuse_changes, refuse_other_data
+from lamina.run_folder.folder import RunFolder
+from lamina.run_folder.status import Status, describe_change
+from lamina.runs.changes import check_files, former_config, record_start, refuse_changes, refuse_other_data
 from lamina.runs.diagnose import Extent, diagnose_run
 from lamina.runs.evaluation import evaluate_other_data, evaluate_split
 from lamina.runs.inference import Inference
-from lamina.runs.origin import Origin, check_origins
+from lamina.runs.origin import Origin, check_origins, known_identity
 from lamina.runs.plan import Plan, make_plan
 from lamina.runs.summary import Evaluation, RunSummary, summarise
 from lamina.tasks import TASKS, build_task
@@ -90,7 +92,7 @@ class Run(Inference):
         require_trackers(self.config.train.track)
         with join_world(self.config.train.device) as world:
             display = Display(quiet=quiet or not world.is_first)
-            world.on_first(self._claim)
+            world.on_first(lambda: self.folder.claim() and None)
             try:
                 with Interrupts(display.note) as interrupts:
                     self.ended = self.train_as_one_of(world, display, interrupts, force=force, callbacks=callbacks)
@@ -120,7 +122,7 @@ class Run(Inference):
 
         def record() -> None:
             record_start(self.folder, self.config, store)
-            self.folder.set_status("running", training.step)
+            self.folder.set_status("running", training.step, run=known_identity(self.folder))
             training.origin = Origin.of(self.folder).model_dump(mode="json")
 
         world.on_first(record)  # only now, because a config whose model cannot be built must not be stored
@@ -142,9 +144,6 @@ class Run(Inference):
         except (UserError, OSError) as second:
             display.note(f"after another error: {second}")
 
-    def _claim(self) -> None:
-        self.folder.claim()
-
     def _check_start(self, force: bool, progress: Progress) -> Status | None:
         """Refuse a changed config or changed data; returns the status of a run that has ended and needs no training."""
         before, former = self.folder.status(), former_config(self.folder)
@@ -152,6 +151,7 @@ class Run(Inference):
         if former and not force:
             check_origins(self.folder, former)
             refuse_changes(self.folder, former, self.config, store)
+        check_files(self.folder, self.config, config_is_known=former is not None or force)
         more_steps = former is not None and self.config.train.steps > former.train.steps
         return before if before and before.has_ended and not (more_steps or force) else None
 
@@ -166,6 +166,7 @@ class Run(Inference):
         generation: options of `GenerateOptions` that replace those of the config, in evaluations too.
         """
         check_origins(self.folder, self._read_stored_config())
+        self.folder.warn_of_changes(self.folder.latest, self.folder.best)
         options = self.config.task_options
         if generation:
             own = options.model_dump()
@@ -230,7 +231,9 @@ class Run(Inference):
         """State, best validation and final metrics, read from the run folder."""
         status = self.folder.status()
         if status is None:
-            raise UserError(f"{self.path}: not a run folder, or one that never started")
+            missing = self.folder.status_file.name
+            raise UserError(f"{self.path}: not a run folder, or one that never started: it has no {missing}")
+        self.folder.warn_of_results()
         return summarise(self.folder, status, self.config)
 
     def plan(self, *, devices: int = 1, teraflops: float = 100.0, efficiency: float = 0.4) -> Plan:
@@ -276,6 +279,9 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         return RunConfig.read(read_values(path, overrides, RunConfig), where=str(path))
     folder = RunFolder(path)
     try:
-        return RunConfig.read_stored(folder.config, overrides)
+        config = RunConfig.read_stored(folder.config, overrides)
     except UserError as error:
         raise UserError(f"{error}{folder.other_version}") from error
+    if reason := folder.changed_files(folder.config).get(folder.config):
+        warnings.warn(f"{describe_change(folder.config, reason)}; lamina train {path} accepts it", stacklevel=3)
+    return config

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lamina.errors import UserError
-from lamina.run_folder.folder import RunFolder, Status
+from lamina.run_folder.folder import RunFolder
 from lamina.run_folder.metrics import FINAL, VALID, values_of
+from lamina.run_folder.status import Status
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Coverage, Task
 from lamina.tasks.metric_tables import MetricTable
@@ -65,7 +67,8 @@ def _metric_tables(folder: RunFolder, config: RunConfig) -> Sequence[MetricTable
     try:
         own = folder.data_copy(lambda: folder.path)  # no example is read
         return build_task(config.task, own, config.task_options).metric_tables()
-    except UserError:  # a summary shows what there is
+    except UserError as error:  # a summary shows what there is
+        warnings.warn(f"{error} So the tables of metrics are not shown.", stacklevel=3)
         return ()
 
 

@@ -27,7 +27,8 @@ from lamina.files.progress import PATIENCE, progress_bar
 from lamina.model.transformer import Transformer
 from lamina.report.comparison_report import ComparisonReport, check_report_file
 from lamina.report.terminal.progress_table import ProgressTable
-from lamina.run_folder.folder import DIVERGED, REQUEUE, RunFolder
+from lamina.run_folder.folder import RunFolder
+from lamina.run_folder.status import DIVERGED, REQUEUE
 from lamina.runs.run import Run
 from lamina.studies.cells import GridCell, is_done
 from lamina.studies.engines import Engine

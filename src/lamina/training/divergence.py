@@ -64,17 +64,16 @@ def explain_divergence(
     training.optimiser.zero_grad(set_to_none=True)
     where = name_bad_module(training.model, lambda: training.backward(micro_batches, labels), training.world.gather)
     epoch, index = training.epoch, training.index
-    if training.world.is_first:
-        failure = Failure(
-            step=training.step + 1,
-            epoch=epoch,
-            batch=index,
-            examples=training.batches.plan.epoch(epoch)[index].tolist(),
-            loss=str(loss),
-            gradient_norm=str(gradient_norm),
-            first_bad=where,
-        )
-        training.folder.failure.write(failure)
+    failure = Failure(
+        step=training.step + 1,
+        epoch=epoch,
+        batch=index,
+        examples=training.batches.plan.epoch(epoch)[index].tolist(),
+        loss=str(loss),
+        gradient_norm=str(gradient_norm),
+        first_bad=where,
+    )
+    training.world.on_first(lambda: training.folder.failure.write(failure))
     training.save()
     what = "gradient" if is_finite(loss) else "loss"
     step = f"step {training.step + 1} (epoch {epoch}, batch {index})"

@@ -12,17 +12,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
 from lamina.data.batches import OrderOptions, ReadAhead
 from lamina.data.store import Store
-from lamina.errors import UserError
+from lamina.errors import FailedElsewhere, UserError
 from lamina.model.transformer import Transformer
 from lamina.run_folder.checkpoints import ORIGIN
-from lamina.run_folder.folder import RunFolder, RunState
+from lamina.run_folder.folder import RunFolder
 from lamina.run_folder.metrics import FINAL, VALID, prefixed
+from lamina.run_folder.status import RunState
 from lamina.tasks import build_task
 from lamina.tasks.base import MAX_TOKENS, Inputs
 from lamina.training.callbacks import built_in_callbacks
@@ -41,6 +43,9 @@ from lamina.training.precision import Precision
 from lamina.training.schedule import build_schedule
 from lamina.training.signals import Interrupts
 from lamina.training.validation import Validation, is_due
+
+FAILED = 1000
+"""The number that stands for an error where processes compare the numbers of the signals they received."""
 
 
 @dataclass(frozen=True)
@@ -96,18 +101,21 @@ class Training:
         self.step = self.epoch = self.index = 0
         self.stopped_by = ""
         """The signal that stopped the run."""
+        self._failure: Exception | None = None
+        """An error of a callback or a write of this process, which all processes will raise."""
         self.origin: Mapping[str, Any] | None = None
         """The identity and config of the run, which are written with every checkpoint."""
         if saved is not None:
             self._restore(world.on_all(lambda: checkpoint.read(saved, self.model)))
-        world.on_first(lambda: folder.rewind(self.step))
+        world.on_first(self._rewind_folder)
 
     def run(self) -> tuple[RunState, str]:
         """Train to the end; returns the state in which the run ended, and the reason if there is one."""
         with ExitStack() as ending:
+            ending.push(self._end_together)
             for callback in self.callbacks:
                 ending.push(self._end_of(callback))
-                callback.on_start(self)
+                self._share_failure(partial(callback.on_start, self))
             shares = ending.enter_context(ReadAhead(self.batches.shares(self.epoch, self.index), depth=4))
             try:
                 self.stopped_by = self._stop_signal()  # one may have arrived while the run was built
@@ -127,12 +135,20 @@ class Training:
             except Diverged as divergence:
                 return "failed", str(divergence)
 
+    def _end_together(self, kind: Any, first: BaseException | None, trace: Any) -> None:
+        """After all callbacks have ended, raise an error of any process in all, unless one is being raised."""
+        if first is None:
+            self._raise_failure(int(self.world.largest(FAILED if self._failure else 0)))
+
     def _end_of(self, callback: Callback) -> Callable[[Any, BaseException | None, Any], None]:
         """End a callback; if another error is being raised, an error of the callback is only printed."""
 
         def end(kind: Any, first: BaseException | None, trace: Any) -> None:
             try:
-                callback.on_end(self)
+                if first is None:
+                    self._share_failure(partial(callback.on_end, self))
+                else:
+                    callback.on_end(self)
             except (UserError, OSError) as error:
                 if first is None:
                     raise
@@ -182,14 +198,14 @@ class Training:
     def log(self, values: Mapping[str, Any]) -> None:
         """Write a line of metrics.jsonl."""
         if self.world.is_first:
-            self.folder.metrics.append(self.step, values)
+            self._share_failure(partial(self.folder.metrics.append, self.step, values))
         for callback in self.callbacks:
-            callback.on_log(self, values)
+            self._share_failure(partial(callback.on_log, self, values))
 
     def save(self) -> None:
         """Write a checkpoint."""
         for callback in self.callbacks:
-            callback.on_checkpoint(self)
+            self._share_failure(partial(callback.on_checkpoint, self))
         counters = {
             "step": self.step,
             "epoch": self.epoch,
@@ -224,11 +240,14 @@ class Training:
                 "away to resume from the one before"
             ) from error
         snapshot.restore(self.model, self.optimiser)
-        best_step = self.validation.best.step
-        self.world.on_first(
-            lambda: checkpoint.point(self.folder.checkpoints, latest_step=self.step, best_step=best_step)
-        )
         self.display.note(f"resuming from step {self.step:,}")
+
+    def _rewind_folder(self) -> None:
+        """Remove results of later steps, and set the links, which a killed process may have left behind."""
+        self.folder.unseal(self.step)
+        if self.step:
+            checkpoint.point(self.folder.checkpoints, latest_step=self.step, best_step=self.validation.best.step)
+        self.folder.rewind(self.step)
 
     def _restore_counters(self, counters: Mapping[str, Any]) -> None:
         for name in ("step", "epoch", "index"):
@@ -256,7 +275,7 @@ class Training:
         if is_due(self.step, self.config.train.log_every) or self.step == 1:
             self.log(values)
         for callback in self.callbacks:
-            callback.on_step(self, values)
+            self._share_failure(partial(callback.on_step, self, values))
 
     def _validate_if_due(self) -> bool:
         """Whether these weights are the best so far, and so must be saved."""
@@ -267,7 +286,7 @@ class Training:
         self.validation.last = self.step, values["nll"]
         self.log(prefixed(VALID, values))
         for callback in self.callbacks:
-            callback.on_validation(self, values)
+            self._share_failure(partial(callback.on_validation, self, values))
         best = self.validation.best
         return best.metric in values and best.update(self.step, values[best.metric])
 
@@ -290,9 +309,31 @@ class Training:
         return "finished", f"no better validation {metric} in {patience} measurements"
 
     def _stop_signal(self) -> str:
-        """The signal that any of the processes received; empty if there was none."""
-        number = int(self.world.largest(self.interrupts.number))
+        """The signal that any of the processes received, empty if there was none; an error of any is raised in all."""
+        number = int(self.world.largest(FAILED if self._failure else self.interrupts.number))
+        self._raise_failure(number)
         return signal.Signals(number).name if number else ""
+
+    def _share_failure(self, work: Callable[[], None]) -> None:
+        """Do something that may fail in one process only, such as a write of the first one.
+
+        The others would wait for that process at the next collective call, so its error is kept until the end of the
+        step, when all processes compare signals and errors by one call.
+        """
+        if self.world.size == 1:
+            work()
+        elif self._failure is None:
+            try:
+                work()
+            except Exception as error:
+                self._failure = error
+
+    def _raise_failure(self, largest: int) -> None:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None  # callbacks are ended next
+            raise failure
+        if largest == FAILED:
+            raise FailedElsewhere(f"step {self.step:,}: another process failed")
 
 
 def compile_layers(model: Transformer) -> None:

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from lamina.report.terminal import progress_table as module
 from lamina.report.terminal.progress_table import ProgressTable, draw
-from lamina.run_folder.folder import RunFolder, RunState
+from lamina.run_folder.folder import RunFolder
+from lamina.run_folder.status import RunState
 
 
 def begin(path: Path, state: RunState, step: int) -> Path:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Self
 
 from lamina.errors import UserError
-from lamina.run_folder.folder import REQUEUE, RunFolder
+from lamina.run_folder.folder import RunFolder
+from lamina.run_folder.status import REQUEUE
 from lamina.runs.run import Run
 
 SECONDS_TO_LEAVE = 60
