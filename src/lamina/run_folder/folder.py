@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 FORMER = ".former"
 """The suffix, before a number, of a run folder that was renamed because the run was trained again."""
 
-RunState = Literal["running", "finished", "failed", "stopped"]
+RunState = Literal["running", "finished", "failed", "too short", "stopped"]
 
 DIVERGED = 3
 """The exit code of a run that diverged, which is a result: started again, it would end the same way."""
@@ -72,12 +72,13 @@ class Status(Options):
     """The status of a run."""
 
     state: RunState
-    """`failed` is a result, a run that diverged; `stopped` one that was interrupted and can be resumed. A run that is
-    `running` although no process holds its lock was killed."""
+    """`failed` is a result, a run that diverged or is no better than a unigram model; `too short` one that is no better
+    either, but has had too few steps to be judged; `stopped` one that was interrupted and can be resumed. A run that
+    is `running` although no process holds its lock was killed."""
     step: int
     """The number of steps done."""
     reason: str = ""
-    """Why it failed or stopped."""
+    """Why it failed, cannot be judged, or stopped."""
     started: str
     """When it was first started; ISO 8601, UTC."""
     updated: str
@@ -92,7 +93,7 @@ class Status(Options):
     @property
     def has_ended(self) -> bool:
         """Whether there is a result: started again, the run would end the same way."""
-        return self.state in ("finished", "failed")
+        return self.state in ("finished", "failed", "too short")
 
     @property
     def exit_code(self) -> int:
@@ -104,6 +105,8 @@ class Status(Options):
 
 class RunFolder:
     """The files of a run."""
+
+    _made: tuple[Path, ...] = ()  # the folders above it that `claim` created, innermost first
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -126,6 +129,12 @@ class RunFolder:
         self.log = self.path / "log.txt"
         self.status_file = self.path / "status.json"
         self._lock = Lock(self.path / ".lock")
+
+    def require_config(self) -> Path:
+        """The file of the config, which every run has."""
+        if not self.config.is_file():
+            raise UserError(f"{self.path}: not a run folder (no {self.config.name}); train one with lamina train")
+        return self.config
 
     def checkpoint(self, step: int) -> Path:
         """The folder of the checkpoint of a step."""
@@ -179,6 +188,7 @@ class RunFolder:
     def claim(self) -> Self:
         """Create the folder if it does not exist, and lock it against other writers until `release` or the end."""
         self.refuse_links()
+        self._made = tuple(each for each in self.path.parents if not each.exists())
         try:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
             self.diagnosis.mkdir(exist_ok=True)
@@ -186,7 +196,9 @@ class RunFolder:
                 sync_folder(folder)
             self._lock.acquire()
         except OSError as error:
-            raise UserError(f"{self.path}: no run folder can be made there ({error.strerror}).") from error
+            raise UserError(
+                f"{self.path}: no run folder can be made there ({error.strerror}); choose another --folder"
+            ) from error
         return self
 
     def refuse_links(self) -> None:
@@ -206,7 +218,7 @@ class RunFolder:
             return
         with suppress(OSError):
             self._lock.path.unlink(missing_ok=True)
-            for folder in (self.checkpoints, self.diagnosis, self.path):
+            for folder in (self.checkpoints, self.diagnosis, self.path, *self._made):
                 folder.rmdir()
 
     def release(self) -> None:
@@ -271,7 +283,7 @@ class RunFolder:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except ValidationError:
-            hint = self.other_version or "; damaged, or not Lamina's: delete it"
+            hint = self.other_version or "; damaged, or not Lamina's: move it away to train the run again"
             raise UserError(f"{self.status_file}: cannot be understood{hint}.") from None
 
     @property
