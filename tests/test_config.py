@@ -119,7 +119,7 @@ def test_a_file_extends_another_key_by_key(tmp_path: Path) -> None:
     ("content", "words", "message"),
     [
         ('extends = "own.toml"', [], "extends itself"),
-        ('extends = "missing.toml"', [], "missing.toml: no such file; .*own.toml extends it"),
+        ('extends = "missing.toml"', [], "missing.toml: no such file; .*own.toml extends it: correct"),
         ("a = " + "[" * 3000, [], "nested too deeply"),
         ("a = 1", ["b=" + "[" * 3000], "b: the value is nested too deeply"),
         ("a = " + "9" * 5000, [], "not a TOML file"),

@@ -79,7 +79,7 @@ def test_a_former_name_in_python_warns() -> None:
         ({"train": {"keep_checkpoint": 1}}, "train.*'keep_checkpoint'; did you mean 'keep_checkpoints'"),
         ({"train": {"inner": {"colur": 1}}}, "train.inner.colur: unknown option 'colur'; did you mean 'colour'"),
         ({"train": {"inner": {"width": True}}}, "train.inner.width: width is a number or a word, not true"),
-        ({"train": 3}, r"train: Input should be a valid dictionary or instance of Renamed \(given: 3\)"),
+        ({"train": 3}, r"train: a section with keys of its own; set one of these \(given: 3\)"),
     ],
 )
 def test_a_mistake_names_its_whole_key(values: dict[str, Any], message: str) -> None:

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from lamina.config import read_values
 from lamina.data.prepare import prepare
+from lamina.data.readers import READERS
 from lamina.data.sources import chosen_options
 from lamina.runs.run import Run
 from lamina.training.config import RunConfig
 from lamina.training.config_template import write_template
+from support.speech_files import archive, flac, librispeech, tone
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "your-data.md"
-CONFIGS = dict(re.findall(r"^```toml\n# (\w+)\.toml\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL))
+CONFIGS = dict(re.findall(r"^```toml\n# ([\w-]+)\.toml\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL))
 TASKS = {
     "parallel": "translation",
     "tsv": "classification",
     "jsonl": "summarisation",
     "plain": "language-modelling",
     "glue": "classification",
+    "librispeech": "speech-recognition",
+    "speech-archive": "speech-recognition",
+    "recordings": "speech-recognition",
 }
 WORDS = ("one", "two", "three", "four", "five", "six", "seven")
 
@@ -46,14 +52,31 @@ def write_files(name: str) -> None:
         labels = ("entailment", "not_entailment")
         pairs = [f"{at}\t{line}\t{line}\t{labels[at % 2]}" for at, line in enumerate(lines)]
         files |= dict.fromkeys(("train.tsv", "dev.tsv"), ["index\tsentence1\tsentence2\tlabel", *pairs])
+    if TASKS[name] == "speech-recognition":
+        write_recordings()
     for file, content in files.items():
         Path(file).write_text("\n".join(content) + "\n")
 
 
+def write_recordings() -> None:
+    """The same recordings in each of the three formats."""
+    texts = {f"s1-c1-{number:04d}": f"{WORDS[number % 7]} {WORDS[number % 5]}".upper() for number in range(22)}
+    sounds = {name: flac(tone(200.0 + 10 * number)) for number, name in enumerate(texts)}
+    Path("LibriSpeech").mkdir()
+    for split in ("train-clean-100", "dev-clean", "test-clean"):
+        librispeech(Path("made") / split, sounds, texts).rename(Path("LibriSpeech") / split)
+    names = list(texts)
+    archive(Path("first.tar"), {name: sounds[name] for name in names[:11]})
+    archive(Path("second.tar"), {name: sounds[name] for name in names[11:]})
+    Path("transcripts.txt").write_text("".join(f"{name} {text}\n" for name, text in texts.items()))
+    rows = [f"LibriSpeech/dev-clean/s1/c1/{name}.flac\t{text}\n" for name, text in texts.items()]
+    Path("recordings.tsv").write_text("path\ttext\n" + "".join(rows))
+
+
 def test_the_document_has_a_file_for_each_format() -> None:
     assert CONFIGS.keys() == TASKS.keys()
-    for name, text in CONFIGS.items():
-        assert f'format = "{name}"' in text
+    formats = {tomllib.loads(text)["format"] for text in CONFIGS.values()}
+    assert formats == {name for name in READERS if READERS[name].reads_files} - {"wikitext", "hub"}
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -213,7 +213,9 @@ def diagnose_paths(
                 found.append(diagnose_config(run, extent, progress))
             continue
         if overrides:
-            raise UserError(f"{path}: a trained model is diagnosed as it is; {overrides[0]} needs a config file")
+            raise UserError(
+                f"{path}: a trained model is diagnosed as it is; {overrides[0]} needs a config file; give that instead"
+            )
         if is_model_folder(path):
             subject = pretrained_subject(
                 path, batches=extent.batches, tokens=extent.tokens, depths=extent.output_depths
@@ -244,5 +246,5 @@ def _refuse_other_folder(folder: RunFolder) -> None:
         content = ", ".join(sorted(each.name for each in folder.path.iterdir())[:8]) or "nothing in it"
         raise UserError(
             f"{folder.path}: neither a run folder ({folder.config.name} and {folder.status_file.name}) nor a model "
-            f"(config.json and safetensors); there is {content}"
+            f"(config.json and safetensors), but {content}; give one of them, or a config file"
         )

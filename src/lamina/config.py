@@ -43,22 +43,31 @@ def read_overrides(overrides: Sequence[str], example: str = EXAMPLE) -> Values:
 
 def _read_file(path: Path, kind: type[Options] | None, seen: tuple[Path, ...]) -> Values:
     if path.resolve() in seen:
-        raise UserError(f"{path}: extends itself, through {' → '.join(str(each) for each in seen)}")
+        through = " → ".join(str(each) for each in seen)
+        raise UserError(f"{path}: extends itself, through {through}; remove `extends` from one of them")
     try:
         values = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         what = "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
-        extended = f"; {seen[-1]} extends it" if seen else ""
-        raise UserError(f"{path}: {what}{extended}") from None
+        way_out = "lamina init writes a config, and docs/your-data.md shows those of lamina prepare"
+        if seen:
+            way_out = f"{seen[-1]} extends it: correct `extends` there, which is relative to that file"
+        elif not path.is_absolute():
+            what += f" in the working directory, {Path.cwd()}"
+        raise UserError(f"{path}: {what}; {way_out}") from None
     except RecursionError:
-        raise UserError(f"{path}: not a config: its values are nested too deeply") from None
-    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
-        raise UserError(f"{path}: not a TOML file: {error}") from None
+        raise UserError(f"{path}: not a config: its values are nested too deeply; lamina init writes one") from None
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path}: not a TOML file: byte {error.start + 1} is not valid UTF-8; convert it with `iconv -t UTF-8`"
+        ) from None
+    except ValueError as error:  # no TOML, or a number of thousands of digits
+        raise UserError(f"{path}: not a TOML file: {error}; correct it there") from None
     base = values.pop("extends", None)
     if base is None:
         return values
     if not isinstance(base, str):
-        raise UserError(f"{path}: extends must name one file, not {base!r}")
+        raise UserError(f'{path}: extends must name one file, not {base!r}, such as extends = "base.toml"')
     return _merge(_read_file(path.parent / base, kind, (*seen, path.resolve())), values, kind)
 
 
@@ -71,7 +80,7 @@ def _read_override(override: str, example: str = EXAMPLE) -> Values:
     except ValueError:
         value = text  # text without spaces or signs needs no quotes
     except RecursionError:
-        raise UserError(f"{key}: the value is nested too deeply") from None
+        raise UserError(f"{key}: the value is nested too deeply; write it in a TOML file") from None
     for part in reversed(key.split(".")):
         value = {part: value}
     return value

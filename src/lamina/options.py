@@ -228,6 +228,10 @@ def _explain(error: ValidationError, where: str, values: Mapping[str, Any]) -> U
         choices = re.findall(r"'([^']*)'", first["ctx"]["expected"])
         return UserError(f"{start}: {unknown('value', first['input'], choices)}")
     message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "missing":
+        message = "a value is missing; give one"
+    if first["type"] in ("model_type", "model_attributes_type"):
+        message = "a section with keys of its own; set one of these"
     whole_section = first["type"] == "missing" or isinstance(first["input"], Mapping | Options)
     given = repr(first["input"])
     given = given if len(given) <= 80 else f"{given[:80]}..."

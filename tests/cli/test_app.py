@@ -49,7 +49,7 @@ def test_mistakes_are_one_sentence_and_no_traceback(arguments: list[str], messag
 def test_the_exit_code_tells_the_kind_of_error(
     error: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail() -> None:
+    def fail(**_: object) -> None:
         raise error
 
     monkeypatch.setitem(main.__globals__, "app", fail)
@@ -58,3 +58,20 @@ def test_the_exit_code_tells_the_kind_of_error(
         main()
     assert ended.value.code == code
     assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    "arguments", [["\x1b]0;title\x07"], ["schemes", "--\x1b[2J"], ["plan", "a.toml", "--gpus", "\x9b2J"]]
+)
+def test_control_characters_of_wrong_arguments_are_shown_not_sent(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["lamina", *arguments])
+    monkeypatch.setitem(main.__globals__, "guard_exceptions", lambda: None)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("lamina: ")
+    assert "--help" in said
+    assert not set(said) & {"\x1b", "\x07", "\x9b"}

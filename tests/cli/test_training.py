@@ -108,10 +108,22 @@ def test_plan(config: Path) -> None:
     assert re.search(r"teraFLOPs a step of 600 tokens, .* in all", shown)
 
 
-def test_train_says_how_a_run_ended_by_its_code(stores: Path, tmp_path: Path) -> None:
+def test_train_says_how_a_run_ended_by_its_code(stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "small.toml").write_text(to_toml(config_for("translation", stores)))
     arguments = ["train", str(tmp_path / "small.toml"), "--folder", str(tmp_path / "run")]
-    failed = invoke(*arguments, "train.steps=1")
+    short = invoke(*arguments, "train.steps=1")
+    assert short.exit_code == 0
+    assert "too short at step 1" in short.stdout
+    assert "the run ended at step 1 of a warm-up of 3" in short.stdout
+    listed = printed("runs", str(tmp_path))
+    assert "too short" in listed
+    assert "lower schedule.warmup_steps" in listed
+    printed("report", str(tmp_path / "run"), "--output", str(tmp_path / "page.md"))
+    page = (tmp_path / "page.md").read_text()
+    assert "too short" in page.split("Mean")[0]
+    assert "the runs are too short to tell which schemes train" in page
+    monkeypatch.setattr("lamina.training.divergence.FEWEST_STEPS", 4)
+    failed = invoke(*arguments, "train.steps=4")
     assert failed.exit_code == 3
     assert "not below a unigram model's" in failed.stdout
 

@@ -129,3 +129,32 @@ def test_the_best_run_has_finished() -> None:
     assert best is not None
     assert best.schemes == ("b2t",)
     assert best_run([RUNS[0]]) is None
+
+
+def test_runs_that_are_too_short_are_neither_failed_nor_trained() -> None:
+    short = [result("post-ln", 6.3, state="too short"), result("b2t", 6.2, state="too short")]
+    sentence = draw_conclusions(short)[0]
+    assert sentence == (
+        "At depth 12-12 the runs are too short to tell which schemes train: validation losses b2t 6.20, post-ln 6.30."
+    )
+    mixed = draw_conclusions([*short[:1], result("b2t", 6.2)])
+    assert "post-ln is too short to be judged (validation loss 6.30)" in mixed[0]
+    assert "b2t 6.20" in mixed[0]
+    assert "all schemes train" not in mixed[0]
+
+
+def test_diagnoses_without_the_stack_of_the_loss_are_named() -> None:
+    def older(run: RunResult) -> RunResult:
+        assert run.start is not None
+        values = run.start.model_dump()
+        del values["output_stack"]
+        return replace(run, start=Diagnosis.model_validate(values))
+
+    post, b2t, pre = RUNS
+    _, why, _ = draw_conclusions([older(post), older(b2t), older(pre)])
+    assert "not recorded by the version that made the diagnosis; lamina diagnose makes it again" in why
+    assert "b2t, pre-ln, post-ln" in why
+    _, why, _ = draw_conclusions([post, b2t, older(pre)])
+    assert "0.031 of the last layer's in post-ln" in why
+    assert "of pre-ln are not compared" in why
+    assert "recorded" not in draw_conclusions(RUNS)[1]

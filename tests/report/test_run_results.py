@@ -45,9 +45,14 @@ def change_status(run: Path, **changes: Any) -> None:
     file.write_text(json.dumps(values))
 
 
-def test_the_result_of_a_failed_run(made: Path) -> None:
+def test_the_result_of_a_run_that_is_too_short(made: Path) -> None:
     (result,) = read_run_results([made / "translation"])
-    assert (result.name, result.schemes, result.layers, result.state) == ("translation", ("pre-ln",), (1, 1), "failed")
+    assert (result.name, result.schemes, result.layers, result.state) == (
+        "translation",
+        ("pre-ln",),
+        (1, 1),
+        "too short",
+    )
     assert result.reason
     assert [step for step, _ in result.training_loss] == [1], "logged every 10 steps, and the first"
     assert result.best_loss is not None

@@ -137,5 +137,5 @@ def test_the_commands_limit_their_own_process(start: str, stores: Path, tmp_path
     ran = subprocess.run(command, env=environment, stdin=standard_input, capture_output=True, text=True)
     os.close(standard_input)
     os.close(other_end)
-    assert ran.returncode in (0, 3), ran.stderr  # one step is not enough to be better than counting words
+    assert ran.returncode == 0, ran.stderr
     assert (run / "checkpoints" / "latest").exists()

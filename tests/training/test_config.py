@@ -51,10 +51,10 @@ def read_back(config: RunConfig) -> RunConfig:
             "model.residual_options.scale: .*'scale_init'",
         ),
         ({"model": {"residual": "mix-ln", "residual_options": {"switch_layer": -1}}}, "model.*switch_layer: .*greater"),
-        ({"model": {"residual_options": 3}}, "model.residual_options: Input should be a valid dictionary"),
+        ({"model": {"residual_options": 3}}, "model.residual_options: a section with keys of its own"),
         ({"model": {"norm": {"kind": "batch"}}}, "model.norm.kind: unknown value 'batch'"),
-        ({"model": {"num_heads": 3}}, "model: num_heads 3 does not divide model_dim 512$"),
-        ({"model": {"num_kv_heads": 3}}, "model: num_kv_heads 3 does not divide num_heads 8$"),
+        ({"model": {"num_heads": 3}}, "model: num_heads 3 does not divide model_dim 512; change one"),
+        ({"model": {"num_kv_heads": 3}}, "model: num_kv_heads 3 does not divide num_heads 8; change one"),
         (
             {"model": {"positions": "rotary", "model_dim": 6, "num_heads": 2}},
             "model: rotary positions need heads of even",

@@ -18,7 +18,7 @@ from support.small_runs import store_for
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_template_of_every_task_trains(task: str, stores: Path, tmp_path: Path) -> None:
-    """On few examples and steps; tests/test_configs.py trains it on the embedded data."""
+    """On few examples and steps; tests/test_configs.py trains what `lamina init` writes on the embedded data."""
     file = write_template(task, tmp_path / "own.toml")
     short = [f"data.store={store_for(task, stores).folder}", "train.steps=2", "train.validate_every=0"]
     config = RunConfig.read(read_values(file, [*short, "model.model_dim=16"]), where="test")

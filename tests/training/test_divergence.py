@@ -12,7 +12,9 @@ import torch
 from lamina import residual
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.run import Run
-from support.small_runs import assert_same, before_update, building, config_for, spoiled, state_of
+from lamina.training.callbacks.display import Display
+from lamina.training.divergence import judge_end
+from support.small_runs import assert_same, before_update, building, config_for, interrupted, spoiled, state_of
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
@@ -68,3 +70,31 @@ def test_a_loss_that_stays_above_its_start_is_a_failure(stores: Path, tmp_path: 
     assert status.state == "failed"
     assert "above its start" in status.reason
     assert status.step < 120
+
+
+def test_the_end_of_a_run_is_judged_only_after_the_warm_up_and_enough_steps() -> None:
+    assert judge_end(5.99, 6.0, step=1, warmup_steps=4000) == ("finished", "")
+    assert judge_end(6.0, 6.0, step=200, warmup_steps=200)[0] == "failed"
+    within = judge_end(6.154, 6.078, step=300, warmup_steps=4000)
+    assert within[0] == "too short"
+    assert "validation loss 6.154 is not below a unigram model's 6.078" in within[1]
+    assert "step 300 of a warm-up of 4,000; to judge it, raise train.steps or lower schedule.warmup_steps" in within[1]
+    few = judge_end(6.154, 6.078, step=199, warmup_steps=1)
+    assert few[0] == "too short"
+    assert "199 steps are too few to judge it; raise train.steps to 200 or more" in few[1]
+
+
+def test_a_resume_with_other_steps_notes_the_new_limit(
+    stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[str] = []
+    monkeypatch.setattr(Display, "note", lambda self, text: noted.append(text))
+    interrupted(config_for("translation", stores, train={"steps": 400}), tmp_path / "run", after=2)
+    for steps in (400, 1000):
+        with RunFolder(tmp_path / "run").claim() as folder:
+            building(config_for("translation", stores, train={"steps": steps}), folder)
+    changed = [text for text in noted if "diverged" in text]
+    assert changed == [
+        "train.steps has changed: the run now counts as diverged after 100 steps above its first loss, "
+        "formerly after 40"
+    ]

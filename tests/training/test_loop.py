@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lamina import residual
-from lamina.run_folder.folder import RunFolder
+from lamina.run_folder.folder import DIVERGED, RunFolder
 from lamina.runs.run import Run
 from lamina.tasks import TASKS
 from lamina.tasks.base import Losses
@@ -73,7 +73,7 @@ def test_an_interrupted_run_ends_with_the_same_weights_in_every_task(task: str, 
     Run(config, tmp_path / "whole").train(quiet=True)
     for after in (1, 4):
         interrupted(config, tmp_path / "parts", after)
-    assert Run(config, tmp_path / "parts").train(quiet=True).state in ("finished", "failed")
+    assert Run(config, tmp_path / "parts").train(quiet=True).state in ("finished", "too short")
     assert_same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
     whole, parts = (
         [line for line in RunFolder(tmp_path / name).metrics.read() if "loss" in line] for name in ("whole", "parts")
@@ -122,10 +122,23 @@ def test_accumulation_and_processes_leave_the_gradient_as_it_is(task: str, store
         torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-10)
 
 
-def test_a_model_no_better_than_a_unigram_model_has_failed(stores: Path, tmp_path: Path) -> None:
-    status = Run(config_for("translation", stores, train={"steps": 1}), tmp_path / "run").train(quiet=True)
-    assert status.state == "failed"
+def test_a_model_no_better_than_a_unigram_model_has_failed(
+    stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lamina.training.divergence.FEWEST_STEPS", 4)
+    status = Run(config_for("translation", stores, train={"steps": 4}), tmp_path / "run").train(quiet=True)
+    assert (status.state, status.exit_code) == ("failed", DIVERGED)
     assert "not below a unigram model's" in status.reason
+
+
+def test_a_run_that_is_too_short_is_not_judged_and_can_be_made_longer(stores: Path, tmp_path: Path) -> None:
+    config = config_for("translation", stores, train={"steps": 4})
+    status = Run(config, tmp_path / "run").train(quiet=True)
+    assert (status.state, status.step, status.exit_code) == ("too short", 4, 0)
+    assert status.reason.endswith("but 4 steps are too few to judge it; raise train.steps to 200 or more")
+    assert Run(config, tmp_path / "run").train(quiet=True) == status, "it has ended"
+    longer = config_for("translation", stores, train={"steps": 5})
+    assert Run(longer, tmp_path / "run").train(quiet=True).step == 5
 
 
 def test_the_best_weights_are_kept_though_no_save_was_due(stores: Path, tmp_path: Path) -> None:
@@ -141,12 +154,13 @@ def test_the_last_validation_decides_not_the_best(
     stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that was better than a unigram model for a while, but is not at the end, has failed."""
+    monkeypatch.setattr("lamina.training.divergence.FEWEST_STEPS", 2)
     found = iter([1.0, 50.0])
     monkeypatch.setattr(
         "lamina.tasks.base.Task.total_losses",
         lambda *given, **options: Losses(torch.tensor(1.0), torch.tensor(next(found)), 1),
     )
-    changes = {"train": {"steps": 2, "validate_every": 1}}
+    changes = {"train": {"steps": 2, "validate_every": 1}, "schedule": {"warmup_steps": 1}}
     status = Run(config_for("translation", stores, **changes), tmp_path / "run").train(quiet=True)
     assert status.state == "failed"
     assert "validation loss 50.000 is not below" in status.reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +20,12 @@ app = typer.Typer(
     epilog="Start with: lamina demo",
 )
 
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+
+UsageError: Any = typer.BadParameter.__base__
+"""The base class of typer's errors about arguments: click's, or that of typer's own copy of click."""
 
 START, TRAINING, MODELS, REPORTS = "Start", "Train", "Use a trained model", "See how runs went, and why"
 """The headings of the groups of commands."""
@@ -45,7 +51,14 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without Greek letters still shows the rest
     guard_exceptions()
     try:
-        app()
+        # Not standalone, because typer prints its own errors with the control characters of the arguments.
+        code = app(args=sys.argv[1:] or ["--help"], prog_name="lamina", standalone_mode=False)
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
+        sys.exit(code)
+    except UsageError as error:
+        say(f"lamina: {_explain(error)}", error=True)
+        sys.exit(2)
     except FailedElsewhere:
         sys.exit(2)  # the process that failed says why
     except UserError as error:
@@ -56,4 +69,11 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         say("lamina: interrupted", error=True)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
+
+
+def _explain(error: Any) -> str:
+    """The message of a wrong argument, and the command that shows the right ones."""
+    message = error.format_message().rstrip(".?! ")
+    command = error.ctx.command_path if error.ctx else "lamina"
+    return f"{message}; the arguments: {command} --help"

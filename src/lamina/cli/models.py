@@ -10,6 +10,7 @@ import typer
 from lamina.cli.app import MODELS, app
 from lamina.errors import UserError
 from lamina.run_folder.checkpoints import BEST
+from lamina.terminal import say
 
 if TYPE_CHECKING:
     from lamina.runs.run import Run
@@ -23,7 +24,7 @@ Int8 = Annotated[bool, typer.Option("--int8", help="Use int8 weights, on the CPU
 @app.command(
     rich_help_panel=MODELS,
     epilog="Examples: lamina evaluate runs/b2t --split test --checkpoint average · lamina evaluate runs/b2t "
-    "length_penalty=1.2 · lamina evaluate runs/b2t --data new.de --data new.en",
+    "length_penalty=1.2 · lamina evaluate runs/b2t --data new.de --data new.en --save scored",
 )
 def evaluate(
     run: Annotated[str, typer.Argument(help="A run folder.")],
@@ -36,6 +37,9 @@ def evaluate(
             "files in turn. Repeat the option for each file."
         ),
     ] = None,
+    save: Annotated[
+        str | None, typer.Option(help="A new folder for the texts, outputs and scores of all examples.")
+    ] = None,
     checkpoint: Checkpoint = BEST,
     beam: Beam = None,
     int8: Int8 = False,
@@ -46,8 +50,10 @@ def evaluate(
 
     loaded = _load(run, checkpoint, overrides, beam, int8)
     with progress_bar() as progress:
-        evaluation = loaded.evaluate(split, data=data or (), progress=progress)
+        evaluation = loaded.evaluate(split, data=data or (), save=save, progress=progress)
     show_evaluation(evaluation)
+    if save is not None:
+        say(f"Texts and scores of all examples: {save}")
 
 
 @app.command(
@@ -75,7 +81,9 @@ def generate(
         if Path(override).is_file():
             raise UserError(f"{override} is a file, not an option: to read it, say --input {override}")
     if score is not None and prefix:
-        raise UserError("--score takes targets as they are; --prefix is for outputs that are generated")
+        raise UserError(
+            "--score takes targets as they are; --prefix is for outputs that are generated; leave one of them out"
+        )
     loaded = _load(run, checkpoint, overrides, beam, int8)
     if score is None:
         generate_file(loaded, input_file, output_file, output_format=output_format, to=to, prefix=prefix)
@@ -123,6 +131,8 @@ def _load(path: str, checkpoint: str, overrides: list[str] | None, beam: int | N
     generation = read_overrides(overrides or [], example="length_penalty=1.2")
     if beam is not None and generation.get("method", "beam") != "beam":
         raise UserError(f"--beam is for beam search, but method={generation['method']}; leave one of them out")
+    if beam is not None and generation.get("beam", beam) != beam:
+        raise UserError(f"--beam {beam} and beam={generation['beam']}; leave one of them out")
     generation |= {} if beam is None else {"method": "beam", "beam": beam}
     run = load(path, checkpoint, generation=generation)
     return run.quantise() if int8 else run

@@ -31,7 +31,7 @@ def train(
         from lamina.run_folder.folder import RunFolder
         from lamina.training.bf16 import prepare_environment
 
-        source = RunFolder(config).config if Path(config).is_dir() else config
+        source = RunFolder(config).require_config() if Path(config).is_dir() else config
         prepare_environment(read_values(source, overrides or []))  # before torch is imported
 
         from lamina.api import train as train_model

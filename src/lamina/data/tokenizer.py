@@ -146,7 +146,9 @@ class Tokenizer:
             content = json.loads(Path(path).read_text("utf-8"))
             described = (content["format"], content["version"])
         except FileNotFoundError:
-            raise UserError(f"{path}: no such tokenizer file.") from None
+            raise UserError(
+                f"{path}: no such tokenizer file; tokenizer.file names one that lamina prepare made."
+            ) from None
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise UserError(f"{path}: not a Lamina tokenizer ({error!r}).") from None
         if described != (_FORMAT, _VERSION):

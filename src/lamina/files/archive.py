@@ -38,7 +38,7 @@ def unpack(archive: str | Path, folder: str | Path, max_bytes: int = MAX_BYTES, 
     if folder.exists():
         raise UserError(f"{folder}: exists already; an archive is unpacked into a new folder only.")
     if not archive.is_file():
-        raise UserError(f"{archive}: no such file.")
+        raise UserError(f"{archive}: no such file; relative paths start at the working directory, {Path.cwd()}.")
     if not archive.name.lower().endswith((".tar", ".tar.gz", ".tgz", ".tar.bz2", ".zip")):
         raise UserError(f"{archive}: not an archive Lamina unpacks; give .tar, .tar.gz, .tgz, .tar.bz2 or .zip.")
     partial = partial_path(folder)

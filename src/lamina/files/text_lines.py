@@ -79,9 +79,11 @@ def check_file(path: str | Path) -> Path:
     """The path of a regular file, which can be read more than once."""
     path = Path(path)
     if not path.exists():
-        raise UserError(f"{path}: no such file.")
+        raise UserError(f"{path}: no such file; relative paths start at the working directory, {Path.cwd()}.")
     if not path.is_file():
-        raise UserError(f"{path}: not a regular file; it is read more than once, so no folder and no pipe will do.")
+        raise UserError(
+            f"{path}: not a regular file; it is read more than once, so no folder and no pipe will do; give a file."
+        )
     return path
 
 

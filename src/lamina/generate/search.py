@@ -95,12 +95,13 @@ def generate(
     bos: int,
     eos: int,
     prefixes: Sequence[Tokens] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, best first; `prefixes` are the tokens that each output must start with.
 
-    A language model continues its source, the prompt.
+    A language model continues its source, the prompt. `progress` is called with the number of sources of each batch.
     """
-    return list(stream(model, sources, options, bos=bos, eos=eos, prefixes=prefixes))
+    return list(stream(model, sources, options, bos=bos, eos=eos, prefixes=prefixes, progress=progress))
 
 
 def stream(
@@ -112,6 +113,7 @@ def stream(
     eos: int,
     prefixes: Iterable[Tokens] | None = None,
     window: int | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Iterator[list[Hypothesis]]:
     """Like `generate`, for a stream of sources, of which `window` are read and sorted by length at a time.
 
@@ -129,6 +131,8 @@ def stream(
         if full:
             found = _search(model, [numbers[place] for place in full], [batch[place] for place in full], options, eos)
             yield from ((full[place], hypotheses) for place, hypotheses in found)
+        if progress is not None:
+            progress(len(batch))
 
     return in_batches(queue, work, lambda each: each.size(options.width), options.max_tokens, window)
 

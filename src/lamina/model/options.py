@@ -19,6 +19,7 @@ from lamina.options import Affects, Names, Options, OptionsOf, mistake, own_opti
 from lamina.residual.norm import NormOptions
 
 Positive = Annotated[int, Field(ge=1)]
+LayerCount = Annotated[int, Field(ge=1, le=10_000)]  # more layers only fill the memory while they are built
 NotNegative = Annotated[int, Field(ge=0)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 SchemeOptions = SerializeAsAny[Options]
@@ -42,7 +43,7 @@ class ModelChoices(Options):
     norm: NormOptions = NormOptions()
     """The normalisation that the scheme uses."""
 
-    num_layers: Positive | tuple[Positive, Positive] = 6
+    num_layers: LayerCount | tuple[LayerCount, LayerCount] = 6
     """Number of layers of each stack, or a pair: of encoder layers and of decoder layers."""
     model_dim: Positive = 512
     """Dimension of embeddings and hidden states."""
@@ -131,9 +132,13 @@ class ModelChoices(Options):
     @model_validator(mode="after")
     def _heads_fit(self) -> Self:
         if self.model_dim % self.num_heads:
-            raise ValueError(f"num_heads {self.num_heads} does not divide model_dim {self.model_dim}")
+            raise ValueError(
+                f"num_heads {self.num_heads} does not divide model_dim {self.model_dim}; change one of them"
+            )
         if self.num_heads % (self.num_kv_heads or self.num_heads):
-            raise ValueError(f"num_kv_heads {self.num_kv_heads} does not divide num_heads {self.num_heads}")
+            raise ValueError(
+                f"num_kv_heads {self.num_kv_heads} does not divide num_heads {self.num_heads}; change one of them"
+            )
         if self.positions == "rotary" and self.model_dim // self.num_heads % 2:
             raise ValueError("rotary positions need heads of even dimension: change model_dim or num_heads")
         if list(self.adaptive_cutoffs) != sorted(set(self.adaptive_cutoffs)):

@@ -30,6 +30,11 @@ class SchemeResult:
         return sum(run.state == "failed" for run in self.runs)
 
     @property
+    def is_too_short(self) -> bool:
+        """Whether its runs were too short to be judged, and none of them failed or finished."""
+        return not self.failed and any(run.state == "too short" for run in self.runs) and not self.finished
+
+    @property
     def finished(self) -> list[RunResult]:
         return [run for run in self.runs if run.state == "finished"]
 
@@ -61,6 +66,12 @@ class SchemeResult:
             for fact in measurement.find_facts(FIRST_TO_LAST, stack=start.output_stack, matrix="outer")
         ]
         return statistics.fmean(ratios) if ratios else None
+
+    @property
+    def lacks_output_stack(self) -> bool:
+        """Whether a version that did not record the stack of the loss made a diagnosis, so that there is no ratio."""
+        diagnosed = [run.start for run in self.runs if run.start is not None]
+        return self.gradient_ratio is None and any("output_stack" not in each.model_fields_set for each in diagnosed)
 
     @property
     def was_expected_to_fail(self) -> bool | None:
@@ -96,11 +107,14 @@ def _rank(runs: Sequence[RunResult]) -> list[SchemeResult]:
 def _which_train(ranked: Sequence[SchemeResult], depth: str) -> str:
     best, worst = (extreme(each.loss for each in ranked) for extreme in (min, max))
     limit = (best + worst) / 2 if worst > 1.1 * best else math.inf
-    bad = [each for each in ranked if each.failed or each.loss > limit]
+    bad = [each for each in ranked if each.failed or each.is_too_short or each.loss > limit]
     good = [each for each in ranked if each not in bad]
     if not bad:
         ends = " to ".join(f"{each.loss:.2f} ({each.scheme})" for each in (good[0], good[-1]))
         return f"At depth {depth} all schemes train: validation losses from {ends}."
+    if all(each.is_too_short for each in ranked):
+        losses = ", ".join(f"{each.scheme} {each.loss:.2f}" for each in ranked)
+        return f"At depth {depth} the runs are too short to tell which schemes train: validation losses {losses}."
     described = "; ".join(_describe_bad(each) for each in reversed(bad))
     if not good:
         return f"At depth {depth} no scheme trains: {described}."
@@ -112,6 +126,8 @@ def _which_train(ranked: Sequence[SchemeResult], depth: str) -> str:
 
 
 def _describe_bad(result: SchemeResult) -> str:
+    if result.is_too_short:
+        return f"{result.scheme} is too short to be judged (validation loss {result.loss:.2f})"
     what = f"{result.scheme} {'fails' if result.failed else 'lags'}"
     if 0 < result.failed < len(result.runs):
         what += f" in {result.failed} of {len(result.runs)} runs"
@@ -124,13 +140,18 @@ def _describe_bad(result: SchemeResult) -> str:
 def _why(ranked: Sequence[SchemeResult]) -> str:
     """The gradients before training, of the worst and the best scheme, and what the findings expected."""
     known = [(each.scheme, ratio) for each in ranked if (ratio := each.gradient_ratio) is not None]
+    unknown = ", ".join(each.scheme for each in ranked if each.lacks_output_stack)
+    missing = unknown and (
+        f"The gradients before training of {unknown} are not compared: the stack that the loss is computed from was "
+        "not recorded by the version that made the diagnosis; lamina diagnose makes it again."
+    )
     if len(known) < 2:
-        return ""
+        return missing
     (best, high), (worst, low) = known[0], known[-1]
     return (
         f"Before the first step, the gradient of the first layer's last matrix is {low:.2g} of the last "
-        f"layer's in {worst}, and {high:.2g} in {best}; {_expectation(ranked)}."
-    )
+        f"layer's in {worst}, and {high:.2g} in {best}; {_expectation(ranked)}. {missing}"
+    ).rstrip()
 
 
 def _expectation(ranked: Sequence[SchemeResult]) -> str:

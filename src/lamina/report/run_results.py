@@ -31,9 +31,9 @@ class RunResult:
     """The number of layers of each stack."""
     seed: int
     state: str
-    """`finished`, `failed`, `running` or `stopped`."""
+    """`finished`, `failed`, `too short`, `running` or `stopped`."""
     reason: str = ""
-    """Why it failed or stopped."""
+    """Why it failed, cannot be judged, or stopped."""
     training_loss: Sequence[tuple[float, float]] = ()
     """Steps and losses."""
     validation_loss: Sequence[tuple[float, float]] = ()

@@ -64,6 +64,8 @@ FORMER = ".former"
 class RunFolder:
     """The files of a run."""
 
+    _made: tuple[Path, ...] = ()  # the folders above it that `claim` created, innermost first
+
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.config = self.path / "config.toml"
@@ -85,6 +87,12 @@ class RunFolder:
         self.log = self.path / "log.txt"
         self.status_file = self.path / "status.json"
         self._lock = Lock(self.path / ".lock")
+
+    def require_config(self) -> Path:
+        """The file of the config, which every run has."""
+        if not self.config.is_file():
+            raise UserError(f"{self.path}: not a run folder (no {self.config.name}); train one with lamina train")
+        return self.config
 
     def checkpoint(self, step: int) -> Path:
         """The folder of the checkpoint of a step."""
@@ -145,6 +153,7 @@ class RunFolder:
     def claim(self) -> Self:
         """Create the folder if it does not exist, and lock it against other writers until `release` or the end."""
         self.refuse_links()
+        self._made = tuple(each for each in self.path.parents if not each.exists())
         try:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
             self.diagnosis.mkdir(exist_ok=True)
@@ -152,7 +161,9 @@ class RunFolder:
                 sync_folder(folder)
             self._lock.acquire()
         except OSError as error:
-            raise UserError(f"{self.path}: no run folder can be made there ({error.strerror}).") from error
+            raise UserError(
+                f"{self.path}: no run folder can be made there ({error.strerror}); choose another --folder"
+            ) from error
         return self
 
     def refuse_links(self) -> None:
@@ -172,7 +183,7 @@ class RunFolder:
             return
         with suppress(OSError):
             self._lock.path.unlink(missing_ok=True)
-            for folder in (self.checkpoints, self.diagnosis, self.path):
+            for folder in (self.checkpoints, self.diagnosis, self.path, *self._made):
                 folder.rmdir()
 
     def release(self) -> None:
@@ -259,7 +270,7 @@ class RunFolder:
             return read_status(self.status_file)
         except (ValidationError, Damaged):
             hint = self.other_version or (
-                f"; damaged, or not Lamina's: delete it, then lamina train {self.path} writes it again"
+                f"; damaged, or not Lamina's: move it away, then lamina train {self.path} writes it again"
             )
             raise UserError(f"{self.status_file}: cannot be understood{hint}.") from None
 

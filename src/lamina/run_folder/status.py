@@ -18,7 +18,7 @@ from lamina.files.hashes import FileRecord, seal_json, unseal_json
 from lamina.options import Options
 from lamina.run_folder.checkpoints import name_step, step_of
 
-RunState = Literal["running", "finished", "failed", "stopped"]
+RunState = Literal["running", "finished", "failed", "too short", "stopped"]
 
 DIVERGED = 3
 """The exit code of a run that diverged, which is a result: started again, it would end the same way."""
@@ -32,12 +32,13 @@ class Status(Options):
     """The status of a run."""
 
     state: RunState
-    """`failed` is a result, a run that diverged; `stopped` one that was interrupted and can be resumed. A run that is
-    `running` although no process holds its lock was killed."""
+    """`failed` is a result, a run that diverged or is no better than a unigram model; `too short` one that is no better
+    either, but has had too few steps to be judged; `stopped` one that was interrupted and can be resumed. A run that
+    is `running` although no process holds its lock was killed."""
     step: int
     """The number of steps done."""
     reason: str = ""
-    """Why it failed or stopped."""
+    """Why it failed, cannot be judged, or stopped."""
     started: str
     """When it was first started; ISO 8601, UTC."""
     updated: str
@@ -62,7 +63,7 @@ class Status(Options):
     @property
     def has_ended(self) -> bool:
         """Whether there is a result: started again, the run would end the same way."""
-        return self.state in ("finished", "failed")
+        return self.state in ("finished", "failed", "too short")
 
     @property
     def exit_code(self) -> int:

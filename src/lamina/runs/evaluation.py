@@ -22,27 +22,40 @@ SPLIT = "test"
 """The split that files are prepared as."""
 
 
-def evaluate_split(task: Task, model: Transformer, split: str, progress: Progress = no_progress) -> Evaluation:
-    """The task's metrics on each set of a split."""
+def evaluate_split(
+    task: Task, model: Transformer, split: str, progress: Progress = no_progress, *, examples: bool = False
+) -> Evaluation:
+    """The task's metrics on each set of a split, and the scores of single examples if `examples` is set."""
     sets = task.evaluated_sets(split)
     if not sets:
         raise UserError(f"{task.store.folder}: no split {split!r}; there are {', '.join(task.store.splits)}")
-    scores = {}
-    for name in sets:
-        progress(f"evaluating on {name}", 0, None)
-        scores[name] = task.evaluate(model, name)
+    scores, found = {}, {}
+    task.progress = progress
+    try:
+        for name in sets:
+            scores[name] = task.evaluate(model, name)
+            if examples:
+                found[name] = task.evaluated_examples(model, name)
+    finally:
+        del task.progress
     coverage = {name: task.coverage(model, name) for name in sets}
-    return Evaluation(scores, task.signatures(), coverage, task.metric_tables())
+    return Evaluation(scores, task.signatures(), coverage, task.metric_tables(), found)
 
 
 def evaluate_other_data(
-    task: Task, model: Transformer, split: str, data: Sequence[str], progress: Progress = no_progress
+    task: Task,
+    model: Transformer,
+    split: str,
+    data: Sequence[str],
+    progress: Progress = no_progress,
+    *,
+    examples: bool = False,
 ) -> Evaluation:
     """The metrics on a split of another store, or on all examples of some files."""
     with TemporaryDirectory(prefix="lamina-") as folder:
         store = open_other_data(task.store, data, Path(folder, "store"), progress)
         other = build_task(task.name, store, task.options)
-        return evaluate_split(other, model, split if Path(data[0]).is_dir() else SPLIT, progress)
+        return evaluate_split(other, model, split if Path(data[0]).is_dir() else SPLIT, progress, examples=examples)
 
 
 def open_other_data(own: Store, given: Sequence[str], folder: Path, progress: Progress = no_progress) -> Store:

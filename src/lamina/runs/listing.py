@@ -17,7 +17,7 @@ from lamina.runs.run import read_config
 from lamina.runs.summary import summarise
 from lamina.tasks import TASKS
 
-ListedState = Literal["running", "finished", "failed", "stopped", "killed", "not started", "damaged"]
+ListedState = Literal["running", "finished", "failed", "too short", "stopped", "killed", "not started", "damaged"]
 DEEPEST = 4
 """The number of levels of folders that are searched for runs."""
 
@@ -40,7 +40,7 @@ class ListedRun:
     updated: str | None = None
     """When the status was last written; UTC."""
     problem: str = ""
-    """Why it cannot be read, or why it failed or stopped; then a line for each file that has changed."""
+    """Why it cannot be read, or the reason in its status; then a line for each file that has changed."""
 
 
 def list_runs(folder: str | Path = "runs") -> list[ListedRun]:

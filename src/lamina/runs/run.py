@@ -36,6 +36,7 @@ from lamina.runs.evaluation import evaluate_other_data, evaluate_split
 from lamina.runs.inference import Inference
 from lamina.runs.origin import Origin, check_origins, known_identity
 from lamina.runs.plan import Plan, make_plan
+from lamina.runs.saved_evaluation import check_new_folder, save_evaluation
 from lamina.runs.summary import Evaluation, RunSummary, summarise
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Task
@@ -71,10 +72,7 @@ class Run(Inference):
         return self._read_stored_config()
 
     def _read_stored_config(self) -> RunConfig:
-        if not self.folder.config.is_file():
-            raise UserError(
-                f"{self.path}: not a run folder (no {self.folder.config.name}); train one with lamina train"
-            )
+        self.folder.require_config()
         return read_config(self.path)
 
     @property
@@ -115,7 +113,8 @@ class Run(Inference):
         with progress_bar(PATIENCE, quiet=display.console.quiet) as progress:
             before = world.on_first(lambda: self._check_start(force, progress))
         if before is not None:
-            display.note(f"{self.path} is {before.state} already")
+            ended = f"{before.state} at step {before.step:,}"
+            display.note(f"{self.path} has ended already: {ended}; raise train.steps to train longer")
             return before
         store = world.on_all(self.open_store)
         training = Training(self.config, store, self.folder, world, display, interrupts, callbacks)
@@ -189,17 +188,30 @@ class Run(Inference):
         return self._task_and_model()[1]
 
     def evaluate(
-        self, split: str = "valid", *, data: str | Sequence[str] = (), progress: Progress = no_progress
+        self,
+        split: str = "valid",
+        *,
+        data: str | Sequence[str] = (),
+        save: str | Path | None = None,
+        progress: Progress = no_progress,
     ) -> Evaluation:
         """The task's metrics on each set of a split.
 
         data: a store other than the run's own, or files, all of which are evaluated whatever `split` says; see
             `lamina.runs.evaluation`.
+        save: a new folder for the texts and scores of all examples; see `lamina.runs.saved_evaluation`.
         """
+        if save is not None:
+            check_new_folder(save)  # before the work, not after it
         task, model = self._task_and_model()
-        if data:
-            return evaluate_other_data(task, model, split, [data] if isinstance(data, str) else data, progress)
-        return evaluate_split(task, model, split, progress)
+        given = [data] if isinstance(data, str) else data
+        if given:
+            found = evaluate_other_data(task, model, split, given, progress, examples=save is not None)
+        else:
+            found = evaluate_split(task, model, split, progress, examples=save is not None)
+        if save is not None:
+            save_evaluation(found, save)
+        return found
 
     def quantise(self) -> Self:
         """The same run with int8 weights, for a CPU; this one stays as it is."""
@@ -232,7 +244,9 @@ class Run(Inference):
         status = self.folder.status()
         if status is None:
             missing = self.folder.status_file.name
-            raise UserError(f"{self.path}: not a run folder, or one that never started: it has no {missing}")
+            raise UserError(
+                f"{self.path}: not a run folder, or one that never started: it has no {missing}; start it with lamina train"
+            )
         self.folder.warn_of_results()
         return summarise(self.folder, status, self.config)
 
@@ -278,6 +292,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     if not path.is_dir():
         return RunConfig.read(read_values(path, overrides, RunConfig), where=str(path))
     folder = RunFolder(path)
+    folder.require_config()
     try:
         config = RunConfig.read_stored(folder.config, overrides)
     except UserError as error:

@@ -46,6 +46,8 @@ class Evaluation:
     """The number of examples of each set that were evaluated."""
     tables: Sequence[MetricTable] = ()
     """The tables in which some of the metrics are shown."""
+    examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """Text, output and scores of every example of each set, if they were asked for."""
 
 
 def summarise(folder: RunFolder, status: Status, config: RunConfig) -> RunSummary:

@@ -73,7 +73,7 @@ def make_cells(
     ):
         repeated = [each for at, each in enumerate(given) if each in given[:at]]
         if repeated:
-            raise UserError(f"the {what} {repeated[0]!r} is listed twice")
+            raise UserError(f"the {what} {repeated[0]!r} is listed twice; name it once")
     return [
         GridCell(scheme, depth, seed, _config(values, where, scheme, depth, seed))
         for seed in range(first.seed, first.seed + seeds)

@@ -17,6 +17,7 @@ from lamina.config import read_values
 from lamina.data.prepare import prepare
 from lamina.data.sources import source_options
 from lamina.data.synthetic import translation_pairs
+from lamina.errors import UserError
 from lamina.files.atomic import write_file
 from lamina.files.progress import progress_bar
 from lamina.report.conclusions import best_run
@@ -62,6 +63,8 @@ SENTENCES, SEED = 4, 1  # how many are translated at the end, and the seed that 
 
 def run_demo(folder: Path, steps: int = STEPS) -> Path:
     """Train the five runs, report them, and translate a few sentences with the best; returns the report's file."""
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder}: a file, but the demo makes a folder; choose another --folder")
     began, console = time.perf_counter(), open_console(markup=True)
     console.print(
         f"The same 12-12 model and data under {len(SCHEMES)} residual schemes, {steps} steps each: "

@@ -25,6 +25,7 @@ from lamina.data.sources import source_options
 from lamina.data.store import Store
 from lamina.data.tokenizer import PAD
 from lamina.errors import UserError
+from lamina.files.progress import Progress, no_progress
 from lamina.model.modes import evaluation_mode
 from lamina.model.options import Head, Kind, ModelChoices, ModelOptions
 from lamina.options import Options as TaskOptions
@@ -146,6 +147,8 @@ class Task:
     """Whether a larger value of the metric is better."""
 
     options: Any
+    progress: Progress = staticmethod(no_progress)
+    """Called with the stage and the number of examples while `evaluate` and `evaluated_examples` run."""
 
     def __init__(self, store: Store, options: TaskOptions) -> None:
         self.store, self.options = store, options
@@ -250,6 +253,25 @@ class Task:
         """The task's metrics over all examples of a split."""
         raise NotImplementedError
 
+    @torch.no_grad()
+    def evaluated_examples(self, model: nn.Module, split: str) -> list[dict[str, Any]]:
+        """Text, output and scores of every evaluated example, in the order of the split; called after `evaluate`."""
+        found: dict[int, dict[str, Any]] = {}
+        with evaluation_mode(model):
+            for batch, inputs in self.every_batch(model, split, max_tokens=1):  # each example is a batch of its own
+                losses, number = self.losses(model, inputs), int(batch.examples[0])
+                scores = {"nll": losses.nll.item() / max(1, losses.count), "tokens": losses.count}
+                found[number] = {"example": number + 1, **self.texts(batch), **self.scores(model, inputs), **scores}
+        return [found[number] for number in sorted(found)]
+
+    def texts(self, batch: Batch) -> dict[str, str]:
+        """The readable fields of a batch of one example, by name."""
+        raise NotImplementedError
+
+    def scores(self, model: nn.Module, inputs: Inputs) -> dict[str, Any]:
+        """What a task adds to the loss of a batch of one example, such as its predicted label."""
+        return {}
+
     def samples(self, model: nn.Module, split: str, count: int) -> list[SampleOutput]:
         """The model's outputs for a few examples; none where the task generates no text."""
         return []
@@ -285,8 +307,11 @@ class Task:
         batches, kept = self.batches(split, order), self.fitting(model, split)
         if len(kept) < len(batches.examples):
             batches.plan = BatchPlan(batches.plan.sizes, order, draw=lambda epoch: kept)
+        done = 0
         for batch in batches.epoch(0):
             yield batch, self.inputs(batch).to(device)
+            done += len(batch)
+            self.progress(f"{split}: losses", done, len(kept))
 
     def unigram_nll(self, split: str) -> float:
         """The mean negative log-likelihood of a split under a unigram model.

@@ -129,6 +129,16 @@ class Classification(Task):
                 max(tokens, key=len).pop()
         return tokens
 
+    def texts(self, batch: Batch) -> dict[str, str]:
+        tokenizer = self.store.tokenizer()
+        label = self.store.labels[int(batch["label"].ids[0])]
+        return {name: tokenizer.decode(batch[name].ids) for name in self.text_fields} | {"reference": label}
+
+    def scores(self, model: nn.Module, inputs: Inputs) -> dict[str, Any]:
+        """The predicted label as the output, and its probability."""
+        best = model(**inputs.arguments).double().softmax(-1)[0].max(-1)
+        return {"output": self.store.labels[int(best.indices)], "probability": best.values.item()}
+
     def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
         assert inputs.labels is not None
         loss = F.cross_entropy(model(**inputs.arguments), inputs.labels, reduction="sum")

@@ -85,6 +85,9 @@ class LanguageModelling(GeneratingTask):
             count=int(scored.sum()),
         )
 
+    def texts(self, batch: Batch) -> dict[str, str]:
+        return {"text": self.store.tokenizer().decode(batch["target"].ids)}
+
     def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
         losses = self.total_losses(model, split, max_tokens)
         per_word = perplexity(losses.nll.item(), self.count_words(split))

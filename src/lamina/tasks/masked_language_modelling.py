@@ -65,5 +65,8 @@ class MaskedLanguageModelling(Task):
             count=len(hidden.labels),
         )
 
+    def texts(self, batch: Batch) -> dict[str, str]:
+        return {"text": self.store.tokenizer().decode(batch["target"].ids)}
+
     def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
         return loss_metrics(self.total_losses(model, split, max_tokens))

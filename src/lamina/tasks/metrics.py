@@ -80,6 +80,19 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> SacreBleuScore
     return SacreBleuScore(score.score, str(metric.get_signature()))
 
 
+def sentence_scores(hypothesis: str, reference: str, kind: Bleu = "bleu") -> dict[str, float]:
+    """BLEU and chrF2 of one sentence as sacreBLEU computes them: BLEU smoothed, over the n-grams that it is long enough
+    for."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    metric = BLEU(tokenize="13a" if kind == "bleu" else "none", force=True, effective_order=True)
+    return {
+        "bleu": metric.sentence_score(hypothesis, [reference]).score,
+        "chrf": CHRF().sentence_score(hypothesis, [reference]).score,
+    }
+
+
 def signatures(kind: Bleu) -> dict[str, str]:
     """The signatures of BLEU and chrF, as sacreBLEU writes them."""
     return {"bleu": bleu(["a"], ["a"], kind).signature, "chrf": chrf(["a"], ["a"]).signature}

@@ -26,7 +26,7 @@ from lamina.errors import UserError, unknown
 from lamina.model.models import EncoderDecoder
 from lamina.tasks.base import MAX_TOKENS
 from lamina.tasks.metric_tables import MetricRow, MetricTable
-from lamina.tasks.metrics import Bleu, bleu, signatures
+from lamina.tasks.metrics import Bleu, bleu, sentence_scores, signatures
 from lamina.tasks.sequence_to_sequence import SequenceOptions, SequenceToSequence, loss_metrics
 
 MEANS = ("EX", "XE")
@@ -117,6 +117,14 @@ class MultilingualTranslation(SequenceToSequence):
         around = MetricTable("BLEU by language", "language", columns, rows, MetricRow("mean", (*MEANS, self.metric)))
         beside = tuple(MetricRow(f"{pair.source} to {pair.target}", (_bleu_of(*pair),)) for pair in apart)
         return around, MetricTable("BLEU of the other directions", "direction", ("BLEU",), beside)
+
+    def texts(self, batch: Batch) -> dict[str, str]:
+        tokenizer, tag = self.store.tokenizer("source"), int(batch["tag"].ids[0])
+        [language] = [each for each in tokenizer.languages if tokenizer.tag(each) == tag]
+        return {"to": language, **super().texts(batch)}
+
+    def score_sentence(self, hypothesis: str, reference: str) -> dict[str, float]:
+        return sentence_scores(hypothesis, reference, self.options.bleu)
 
     def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
         """BLEU of every direction, and its means over those out of the centre (EX), into it (XE), and all (`bleu`)."""

@@ -7,6 +7,7 @@ target   <bos> v₁ … vₘ          labels   v₁ … vₘ <eos>
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -40,6 +41,7 @@ class SequenceToSequence(GeneratingTask):
     model_kind = "encoder-decoder"
     higher_is_better = True
     options: SequenceOptions
+    _generated: tuple[str, list[str]]  # the split of the last evaluation, and the outputs
 
     def vocabulary(self) -> Vocabulary:
         source, target = (len(self.store.tokenizer(field)) for field in SequenceToSequence.fields)
@@ -96,8 +98,36 @@ class SequenceToSequence(GeneratingTask):
                 sources[example], references[example] = source, reference
         kept = self.fitting(model, split)
         sources, references = [sources[at] for at in kept], [references[at] for at in kept]
-        found = generate(model, sources, self.options.generation, bos=BOS, eos=EOS)
-        return tokenizer.decode_batch(best.tokens for best, *_ in found), references
+        done = 0
+
+        def advance(number: int) -> None:
+            nonlocal done
+            done += number
+            self.progress(f"{split}: generation", done, len(sources))
+
+        found = generate(model, sources, self.options.generation, bos=BOS, eos=EOS, progress=advance)
+        hypotheses = tokenizer.decode_batch(best.tokens for best, *_ in found)
+        self._generated = split, hypotheses
+        return hypotheses, references
+
+    def evaluated_examples(self, model: nn.Module, split: str) -> list[dict[str, Any]]:
+        """With the outputs of the last evaluation."""
+        examples = super().evaluated_examples(model, split)
+        of, hypotheses = self._generated
+        assert of == split
+        for each, hypothesis in zip(examples, hypotheses, strict=True):
+            each |= {"output": hypothesis, **self.score_sentence(hypothesis, each["reference"])}
+        return examples
+
+    def texts(self, batch: Batch) -> dict[str, str]:
+        return {
+            "source": self.show_source(batch),
+            "reference": self.store.tokenizer("target").decode(batch["target"].ids),
+        }
+
+    def score_sentence(self, hypothesis: str, reference: str) -> dict[str, float]:
+        """The metrics of one output."""
+        return self.score([hypothesis], [reference])
 
     def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
         assert isinstance(model, EncoderDecoder)

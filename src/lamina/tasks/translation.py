@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lamina.tasks.metrics import Bleu, bleu, chrf, signatures
+from lamina.tasks.metrics import Bleu, bleu, chrf, sentence_scores, signatures
 from lamina.tasks.sequence_to_sequence import SequenceOptions, SequenceToSequence
 
 
@@ -24,3 +24,6 @@ class Translation(SequenceToSequence):
             "bleu": bleu(hypotheses, references, self.options.bleu).value,
             "chrf": chrf(hypotheses, references).value,
         }
+
+    def score_sentence(self, hypothesis: str, reference: str) -> dict[str, float]:
+        return sentence_scores(hypothesis, reference, self.options.bleu)

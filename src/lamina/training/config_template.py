@@ -58,7 +58,7 @@ def write_template(task: str, file: str | Path) -> Path:
         with open(path, "x", encoding="utf-8") as handle:
             handle.write(text)
     except FileExistsError:
-        raise UserError(f"{path}: exists already; choose another name with --output, or delete it first") from None
+        raise UserError(f"{path}: exists already; choose another name with --output") from None
     return path
 
 

@@ -1,4 +1,4 @@
-"""Divergence: when a run counts as diverged, and the first module whose output or gradient is not finite."""
+"""Divergence: when a run counts as diverged or failed, and the first module whose output or gradient is not finite."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from lamina.run_folder.folder import RunState
 from lamina.run_folder.records import Failure
 from lamina.tasks.base import Inputs
 from lamina.training.distributed.parallel import local_part
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 SMOOTHING = 0.98  # of the running loss
 SHARE_OF_RUN = 10  # a tenth of the run above the first loss is a divergence
+FEWEST_STEPS = 200
+"""A shorter run cannot be expected to reach the loss of a unigram model. An update of Adam moves a weight by about the
+learning rate η, and so a logit, a product with a normalised vector of d numbers, by about ηd: 0.06 (η = 0.001, d = 64)
+to 0.26 (0.0005, 512). From equal logits to the frequencies of V tokens they must move by about ln V, 7 to 10."""
 
 
 class Diverged(Exception):
@@ -30,12 +35,22 @@ class LossMonitor:
     def __init__(self, total_steps: int, state: Mapping[str, Any] | None = None) -> None:
         self.limit = max(20, total_steps // SHARE_OF_RUN)
         known = state or {}
+        self.earlier_limit: int | None = known.get("limit")
+        """The limit of the run before it was resumed; None if there is none, or an earlier version saved it."""
         self.first: float | None = known.get("start")
         self.running: float | None = known.get("running")
         self.steps_above: int = known.get("steps_above", 0)
 
     def state(self) -> dict[str, Any]:
-        return {"start": self.first, "running": self.running, "steps_above": self.steps_above}
+        return {"start": self.first, "running": self.running, "steps_above": self.steps_above, "limit": self.limit}
+
+    def notes(self) -> Iterator[str]:
+        """A note if the run was resumed with another number of steps, and so with another limit."""
+        if self.earlier_limit not in (None, self.limit):
+            yield (
+                f"train.steps has changed: the run now counts as diverged after {self.limit:,} steps above its first "
+                f"loss, formerly after {self.earlier_limit:,}"
+            )
 
     def follow(self, loss: float) -> None:
         """Add the loss of a step; raise `Diverged` if its running mean exceeds the first for a tenth of the run."""
@@ -48,6 +63,27 @@ class LossMonitor:
                 f"the loss has been above its start of {self.first:.3f} for {self.steps_above} steps "
                 f"(now about {self.running:.3f})"
             )
+
+
+def judge_end(nll: float, unigram_nll: float, step: int, warmup_steps: int) -> tuple[RunState, str]:
+    """The state of a run that has ended, by its last validation loss, and the reason if it is not `finished`.
+
+    A run no better than a unigram model has failed, unless it was too short to become better.
+    """
+    if nll < unigram_nll:
+        return "finished", ""
+    what = f"validation loss {nll:.3f} is not below a unigram model's {unigram_nll:.3f}"
+    if step < warmup_steps:
+        return "too short", (
+            f"{what}, but the run ended at step {step:,} of a warm-up of {warmup_steps:,}; to judge it, raise "
+            "train.steps or lower schedule.warmup_steps"
+        )
+    if step < FEWEST_STEPS:
+        return (
+            "too short",
+            f"{what}, but {step:,} steps are too few to judge it; raise train.steps to {FEWEST_STEPS:,} or more",
+        )
+    return "failed", what
 
 
 def is_finite(value: Tensor | float) -> bool:

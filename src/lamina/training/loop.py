@@ -36,7 +36,7 @@ from lamina.training.checkpoint.snapshot import Snapshot
 from lamina.training.config import RunConfig
 from lamina.training.distributed.parallel import full_tensor, parallelise
 from lamina.training.distributed.world import World
-from lamina.training.divergence import Diverged, LossMonitor, explain_divergence, is_finite
+from lamina.training.divergence import Diverged, LossMonitor, explain_divergence, is_finite, judge_end
 from lamina.training.micro_batches import TrainingBatches
 from lamina.training.optimisers import build_optimiser, set_learning_rate
 from lamina.training.precision import Precision
@@ -256,6 +256,8 @@ class Training:
                 raise ValueError(f"{name} is {value!r}")
         self.step, self.epoch, self.index = counters["step"], counters["epoch"], counters["index"]
         self.loss_monitor = LossMonitor(self.config.train.steps, counters["health"])
+        for note in self.loss_monitor.notes():
+            self.display.note(note)
         self.precision.restore(counters["scaler"])
         self.validation.restore(counters)
         if self.index > len(self.batches.plan.epoch(self.epoch)):
@@ -293,15 +295,16 @@ class Training:
     def _finish(self) -> tuple[RunState, str]:
         """Measure the task's metrics at the end, and return how the run ended.
 
-        A model whose validation loss is not below that of a unigram model has failed, even if all values were finite.
+        The task's metrics are measured only if the model is better than a unigram model.
         """
         last = self.validation.last
         if last is None or last[0] != self.step:  # resumed, with fewer steps than were done
             self._validated(self.validation.losses(self.step))
         assert self.validation.last is not None
-        nll, unigram = self.validation.last[1], self.task.unigram_nll("valid")
-        if nll >= unigram:
-            return "failed", f"validation loss {nll:.3f} is not below a unigram model's {unigram:.3f}"
+        nll, unigram_nll = self.validation.last[1], self.task.unigram_nll("valid")
+        state, reason = judge_end(nll, unigram_nll, self.step, self.config.schedule.warmup)
+        if state != "finished":
+            return state, reason
         self.log(prefixed(FINAL, self.validation.scores(self.step)))
         if self.step >= self.config.train.steps:
             return "finished", ""

@@ -24,7 +24,9 @@ class ParallelFiles(Reader):
     def open(cls, request: Request) -> ParallelFiles:
         count = len(request.sources)
         if count % 2:
-            raise UserError(f"{request.split}: parallel files come in couples, source then target; {count} given.")
+            raise UserError(
+                f"{request.split}: parallel files come in couples, source then target; {count} given. Name the other."
+            )
         return cls(request.sources)
 
     @property

@@ -22,7 +22,12 @@ from lamina.run_folder.folder import RunFolder
 from lamina.terminal import open_console
 
 SECONDS_BETWEEN_LINES = 30.0
-STATES = {"failed": "[red]failed[/]", "finished": "[green]finished[/]", "waiting": "[dim]waiting[/]"}
+STATES = {
+    "failed": "[red]failed[/]",
+    "too short": "[yellow]too short[/]",
+    "finished": "[green]finished[/]",
+    "waiting": "[dim]waiting[/]",
+}
 
 
 @dataclass

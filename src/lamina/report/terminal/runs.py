@@ -37,7 +37,7 @@ def show_run(run: RunSummary) -> None:
 def show_comparison(runs: Sequence[RunSummary], conclusions: Sequence[str] = ()) -> None:
     """Print a row for each run, then the conclusions.
 
-    A failed run has its state in place of metrics, as in the papers' tables.
+    A run that is not finished has its state in place of metrics, as in the papers' tables.
     """
     apart = {"loss", "nll"}.union(*(detail_metrics(run.tables) for run in runs))
     metrics = list(dict.fromkeys(name for run in runs for name in run.final if name not in apart))
@@ -49,7 +49,8 @@ def show_comparison(runs: Sequence[RunSummary], conclusions: Sequence[str] = ())
         best = "–" if run.best_nll is None else f"{run.best_nll:.4f}"
         cells = [f"{run.final[name]:.2f}" if name in run.final else "–" for name in metrics]
         if run.state != "finished":
-            cells = [f"[red]{run.state}[/]", *[""] * (len(metrics) - 1)] if metrics else []
+            colour = "yellow" if run.state == "too short" else "red"
+            cells = [f"[{colour}]{run.state}[/]", *[""] * (len(metrics) - 1)] if metrics else []
         shown = best if metrics or run.state == "finished" else run.state
         table.add_row(escape(run.name), f"{run.step:,}", shown, *cells)
     console = open_console(soft_wrap=False, markup=True)
