@@ -88,6 +88,9 @@ class Status(Options):
     """The identity of the run, which its checkpoints have too; empty if an earlier version started it."""
     signal: str = ""
     """The signal that stopped it, such as `SIGTERM`; empty if none did."""
+    planned_steps: int | None = None
+    """The number of steps of the whole run; approximate where its length is given in epochs. None if an earlier version
+    wrote the status."""
 
     @property
     def has_ended(self) -> bool:
@@ -247,7 +250,10 @@ class RunFolder:
                 "from the store that the run was trained on."
             ) from None
 
-    def set_status(self, state: RunState, step: int, reason: str = "", signal: str = "") -> Status:
+    def set_status(
+        self, state: RunState, step: int, reason: str = "", signal: str = "", planned_steps: int | None = None
+    ) -> Status:
+        """Write the status; the number of steps of the whole run is kept where it is not given."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         before = self.status()
         started, run = (before.started, before.run) if before else (now, uuid4().hex)
@@ -260,6 +266,7 @@ class RunFolder:
             version=__version__,
             run=run,
             signal=signal,
+            planned_steps=planned_steps or (before.planned_steps if before else None),
         )
         self._write(self.status_file, status.model_dump_json(indent=1) + "\n")
         return status
