@@ -37,6 +37,7 @@ from lamina.tasks.base import Vocabulary
 from lamina.training.callbacks.trackers import TrackerName
 from lamina.training.distributed.parallel import Strategy
 from lamina.training.optimisers import OptimiserOptions
+from lamina.training.precision import LossScaleOptions
 from lamina.training.schedule import ScheduleOptions
 
 ANY_VOCABULARY = Vocabulary(size=2**31)
@@ -74,6 +75,8 @@ class TrainOptions(Options):
     """Gradient clipping: the largest norm of the gradient of all weights; 0 for no clipping."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     """Precision of matrix multiplications (autocast); weights stay in fp32. `fp16` uses dynamic loss scaling."""
+    loss_scale: LossScaleOptions = LossScaleOptions()
+    """The dynamic loss scale of `fp16`."""
     device: Annotated[str, Affects.ROUNDING] = "auto"
     """The device to train on: `cpu`, `cuda`, or `auto` for a GPU if there is one."""
     parallel: Annotated[Strategy, Affects.ROUNDING] = "ddp"

@@ -78,7 +78,8 @@ def explain_divergence(
     training.save()
     what = "gradient" if is_finite(loss) else "loss"
     step = f"step {training.step + 1} (epoch {epoch}, batch {index})"
-    return Diverged(f"the {what} of {step} is not finite, first in {where}")
+    scale = training.precision.at_smallest_scale if is_finite(loss) else ""
+    return Diverged(f"the {what} of {step} is not finite{scale}, first in {where}")
 
 
 def name_bad_module(model: nn.Module, run: Callable[[], Any], gather: Callable[[str], list[str]]) -> str:

@@ -75,7 +75,7 @@ class Training:
         self.interrupts = interrupts or Interrupts(display.note)
         options = config.train
         torch.manual_seed(config.seed)
-        self.precision = Precision(options.precision, world.device)
+        self.precision = Precision(options.precision, world.device, options.loss_scale)
         self.task = build_task(config.task, store, config.task_options)
         self._check_splits(store)
         self.batches = TrainingBatches(self.task, config, world)
