@@ -91,7 +91,7 @@ def test_metrics_of_a_table_have_a_line_for_each_column() -> None:
     values = {"nll": 2.0, "bleu en-de": 20.0, "bleu de-en": 25.0, "bleu en-fr": 30.0, "bleu": 25.0}
     display.on_validation(at_step(30, total=60), values)
     assert shown.getvalue().splitlines() == [
-        "step 30  validation nll 2.0000  perplexity 7.39  bleu 25.00",
+        "step 30  epoch 1.50  validation nll 2.0000  perplexity 7.39  bleu 25.00",
         "  from en:  de 20.00  fr 30.00",
         "  into en:  de 25.00",
     ]
@@ -113,5 +113,5 @@ def test_a_run_shows_its_steps_and_validations(stores: Path, tmp_path: Path) -> 
         Training(config, Store.open(config.data.store or ""), folder, ALONE, display).run()
     lines = shown.getvalue().splitlines()
     assert re.fullmatch(r"padding: [\d.]+% of the attention scores, nothing elsewhere", lines[0])
-    assert re.fullmatch(r"step 1/3  loss \d+\.\d{3}  ppl [\d.]+  lr \d\.\d\de-\d\d  [\d,]+ tok/s", lines[1])
+    assert re.fullmatch(r"step 1/3  epoch 0\.\d\d  loss \d+\.\d{3}  ppl [\d.]+  lr \d\.\d\de-\d\d  [\d,]+ tok/s", lines[1])
     assert [line.split("  ")[0] for line in lines if "validation nll" in line] == ["step 2", "step 3"]
