@@ -55,7 +55,7 @@ def test_a_unigram_vocabulary_holds_every_character_and_is_not_larger_than_asked
     tokenizer = Tokenizer.train(CORPUS, VocabularyOptions(kind="unigram", size=100))
     assert len(tokenizer) <= 100
     assert UNK not in tokenizer.encode(" ".join(sorted(characters)))
-    with pytest.raises(UserError, match=r"tokenizer.size = 30 is too small: the text has \d+ different characters"):
+    with pytest.raises(UserError, match="tokenizer.size = 30 is too small: unigram needs a token for every char"):
         Tokenizer.train(CORPUS, VocabularyOptions(kind="unigram", size=30))
 
 

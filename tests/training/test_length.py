@@ -67,7 +67,7 @@ def test_batches_by_examples_resumed_with_accumulation_train_the_same(stores: Pa
     whole, parts = (config_for("translation", stores, data=data, train=train | {"accumulate": n}) for n in (1, 3))
     assert Run(whole, tmp_path / "whole").train(quiet=True).step == 6
     interrupted(parts, tmp_path / "parts", after=4)
-    assert Run(tmp_path / "parts").train(quiet=True).step == 6
+    assert Run(parts, tmp_path / "parts").train(quiet=True).step == 6
     one, other = weights(tmp_path / "whole"), weights(tmp_path / "parts")
     assert [step for step, _ in lines(tmp_path / "parts", "loss")] == [1, 2, 3, 4, 5, 6]
     for name, value in one.items():
@@ -104,7 +104,7 @@ def test_resumed_within_and_between_epochs_the_weights_are_the_same(
     config = in_epochs(stores, schedule=schedule, train={"validate_every_epochs": 1})
     Run(config, tmp_path / "whole").train(quiet=True)
     interrupted(config, tmp_path / "parts", after=after or batches_of(config)[0])
-    Run(tmp_path / "parts").train(quiet=True)
+    Run(config, tmp_path / "parts").train(quiet=True)
     assert_same(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
     for name in ("loss", "epoch", "valid_nll", "learning_rate"):
         assert lines(tmp_path / "parts", name) == lines(tmp_path / "whole", name)

@@ -79,7 +79,7 @@ def learn(texts: Iterable[str], options: VocabularyOptions, specials: int) -> Le
         )
     model: dict[str, Any] = _train(texts, options, room)
     if options.kind == "unigram":
-        return _unigram(dict(model["vocab"]), options, specials)
+        return _unigram(dict(model["vocab"]))
     vocabulary = sorted(model["vocab"], key=model["vocab"].__getitem__)
     if options.kind in WHOLE_UNITS:
         words = [word for word in vocabulary if word != UNKNOWN_WORD]
@@ -87,18 +87,13 @@ def learn(texts: Iterable[str], options: VocabularyOptions, specials: int) -> Le
     return LearntVocabulary(vocabulary, [(left, right) for left, right in model.get("merges", ())])
 
 
-def _unigram(scores: dict[str, float], options: VocabularyOptions, specials: int) -> LearntVocabulary:
+def _unigram(scores: dict[str, float]) -> LearntVocabulary:
     """The pieces from the most probable on, the unknown one first.
 
     The trainer adds the characters that no piece was learnt for in random order, the lowest score and a step higher for
     each. They all get the lowest score here, so that the same text gives the same vocabulary.
     """
     del scores[UNKNOWN_WORD]
-    if len(scores) > options.size - specials:
-        raise UserError(
-            f"tokenizer.size = {options.size} is too small: the text has {sum(len(each) == 1 for each in scores):,} "
-            f"different characters, and {specials} special tokens are added."
-        )
     lowest = min(scores.values(), default=0.0)
     limit = lowest + _CHARACTER_STEP * sum(len(each) == 1 for each in scores)
     equal = {each: lowest if len(each) == 1 and score < limit else score for each, score in scores.items()}
@@ -134,7 +129,14 @@ def _train(texts: Iterable[str], options: VocabularyOptions, room: int) -> dict[
         )
     else:
         trainer = trainers.WordLevelTrainer(vocab_size=room + 1 if options.size else _EVERY_WORD, **settings)
-    pipeline.train_from_iterator(texts, trainer)
+    try:
+        pipeline.train_from_iterator(texts, trainer)
+    except Exception as error:  # the library raises no narrower class
+        if options.kind != "unigram" or "not large enough" not in str(error):
+            raise
+        raise UserError(
+            f"tokenizer.size = {options.size} is too small: unigram needs a token for every character of the text"
+        ) from None
     model: dict[str, Any] = json.loads(pipeline.to_str())["model"]
     return model
 
