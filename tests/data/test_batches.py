@@ -38,6 +38,57 @@ def test_every_example_comes_once_an_epoch_and_no_batch_exceeds_the_budget(
     assert all(0 < np.array(sizes)[batch].sum() <= budget for batch in batches)
 
 
+def by_examples(sizes: list[int], count: int, seed: int = 0, **options: object) -> BatchPlan:
+    return BatchPlan(np.array(sizes), OrderOptions.read({"batch_examples": count, **options}, "test"), seed)
+
+
+@given(sizes_of_examples, st.integers(1, 50), st.integers(1, 50), st.integers(0, 5), st.booleans())
+def test_batches_of_a_number_of_examples(sizes: list[int], count: int, pool: int, epoch: int, shuffle: bool) -> None:
+    """However long the examples are, all batches but one have the same number of them."""
+    plan = by_examples(sizes, count, sort_pool=pool, shuffle=shuffle)
+    batches = plan.epoch(epoch)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(sizes)))
+    rest = len(sizes) % count
+    assert sorted(map(len, batches)) == ([rest] if rest else []) + [count] * (len(sizes) // count)
+    assert plan.count_batches(3) == 3 * len(batches)
+
+
+@given(sizes_of_examples, st.integers(1, 50), st.sampled_from([1, 2, 3, 4, 7]))
+def test_processes_share_a_number_of_examples_evenly(sizes: list[int], count: int, processes: int) -> None:
+    plan = by_examples(sizes, count)
+    for batch in plan.epoch(0):
+        shares = [share(batch, plan.sizes, rank, processes) for rank in range(processes)]
+        assert sorted(np.concatenate(shares).tolist()) == sorted(batch.tolist())
+        assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_examples_of_a_batch_have_similar_lengths_unless_the_pool_is_one() -> None:
+    sizes = [1 + 17 * number % 100 for number in range(1000)]
+    spreads = {}
+    for pool in (1, 8192):
+        plan = by_examples(sizes, 16, sort_pool=pool)
+        spreads[pool] = np.mean([np.ptp(plan.sizes[batch]) for batch in plan.epoch(0)])
+    assert spreads[8192] < 5 < 50 < spreads[1]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"batch_examples": 32, "max_tokens": 4096},
+            "test: batch_examples: max_tokens = 4096 is given too; leave one of them out, or set max_tokens to none",
+        ),
+        ({"max_tokens": "none"}, "the size of a batch is not given; set max_tokens or batch_examples"),
+        ({"batch_examples": 0}, "batch_examples: .*greater than 0"),
+    ],
+)
+def test_a_batch_has_exactly_one_size(values: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        OrderOptions.read(values, "test")
+    assert OrderOptions(batch_examples=32).max_tokens is None
+    assert OrderOptions.read({"batch_examples": 32, "max_tokens": "none"}, "test").batch_examples == 32
+
+
 @given(sizes_of_examples, st.integers(0, 3), st.sampled_from([1, 2, 3, 4, 7]))
 def test_processes_only_slice_a_global_batch(sizes: list[int], epoch: int, processes: int) -> None:
     plan = plan_of(sizes)

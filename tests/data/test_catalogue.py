@@ -14,6 +14,7 @@ PAPERS = {
     "wmt14-en-fr",
     "opus-100",
     "gigaword",
+    "librispeech",
     "wikitext-103",
     "wikipedia-books",
     "mrpc",
@@ -37,6 +38,12 @@ def test_options_and_checksums_are_well_formed(name: str) -> None:
     for download in source.downloads:
         assert download.sha256 is None or len(bytes.fromhex(download.sha256)) == 32
     assert describe(name).startswith(source.title)
+
+
+def test_all_archives_of_librispeech_have_checksums_and_its_units_are_the_papers() -> None:
+    source = SOURCES["librispeech"]
+    assert len({download.sha256 for download in source.downloads} - {None}) == 7
+    assert source.options["tokenizer"] == {"kind": "unigram", "size": 10_000, "lower_case": True}
 
 
 def test_newstests_of_all_years() -> None:

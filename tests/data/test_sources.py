@@ -77,6 +77,14 @@ def test_an_archive_in_the_folder_is_unpacked_and_prepared(tmp_path: Path) -> No
     assert prepare(again).manifest == store.manifest
 
 
+def test_the_folders_of_librispeech_are_found(tmp_path: Path) -> None:
+    """Its files are folders of recordings, not files."""
+    for download in SOURCES["librispeech"].downloads:
+        (tmp_path / download.folder / "LibriSpeech" / download.folder).mkdir(parents=True)
+    options = source_options("librispeech", str(tmp_path), str(tmp_path / "store"))
+    assert list(options.sets("test")) == ["test/clean", "test/other"]
+
+
 def test_a_wrong_checksum_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with zipfile.ZipFile(tmp_path / "RTE.zip", "w") as packed:
         for split in ("train", "dev", "test"):

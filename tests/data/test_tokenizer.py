@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.data.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer
-from lamina.data.vocabulary import TokenizerKind
+from lamina.data.vocabulary import TokenizerKind, build_pipeline
 from lamina.errors import UserError
 from support.small_tokenizers import CORPUS, train
 
@@ -53,7 +53,7 @@ def test_any_string_comes_back_exactly(text: str) -> None:
     assert BPE.decode(BPE.encode(text)) == text
 
 
-@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "word"])
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram", "word"])
 def test_special_tokens_spelled_in_text_are_text(kind: TokenizerKind) -> None:
     tokenizer = train(kind, languages=("de",))
     spelled = "<eos> <pad> <2de>"
@@ -100,6 +100,41 @@ def test_words_have_unknowns_and_wikitext_spells_them() -> None:
     assert len(train("word", size=20)) == 20
 
 
+UNIGRAM = train("unigram", size=200)
+LETTERS = sorted({letter for line in CORPUS for letter in line})
+
+
+@given(st.text(LETTERS).map(str.strip))
+def test_known_characters_come_back_from_unigram_exactly(text: str) -> None:
+    tokens = UNIGRAM.encode(text)
+    assert UNK not in tokens
+    assert UNIGRAM.decode(tokens) == text
+
+
+def test_unigram_has_unknown_characters() -> None:
+    assert UNIGRAM.decode(UNIGRAM.encode("The dog ☃☃ runs")) == "The dog <unk> runs"
+    assert UNIGRAM.encode("☃").count(UNK) == 1
+    assert UNK not in UNIGRAM.encode("<unk>"), "the characters of <unk> are known, so that it is ordinary text"
+    assert UNIGRAM.decode(UNIGRAM.encode("<unk> spelled")) == "<unk> spelled"
+
+
+def test_unigram_pieces_are_those_of_the_library() -> None:
+    """The most probable segmentation under the stored scores, by the library's own model."""
+    pipeline = build_pipeline("unigram", False, UNIGRAM._vocabulary)
+    assert [UNIGRAM.name(token) for token in UNIGRAM.encode("The dog runs")] == [
+        piece.replace("▁", "") for piece in pipeline.encode("The dog runs").tokens
+    ]
+    assert len(UNIGRAM.encode(CORPUS[1])) < len(CORPUS[1]), "some pieces are longer than a character"
+
+
+def test_scores_that_do_not_fit_the_vocabulary_are_refused(tmp_path: Path) -> None:
+    content = json.loads(UNIGRAM.json)
+    for scores in (content["scores"][1:], []):
+        (tmp_path / "tokenizer.json").write_text(json.dumps(content | {"scores": scores}))
+        with pytest.raises(UserError, match=f"{len(scores)} scores do not fit the vocabulary"):
+            Tokenizer.load(tmp_path / "tokenizer.json")
+
+
 def test_empty_input() -> None:
     assert BPE.encode("") == []
     assert BPE.decode([]) == ""
@@ -109,7 +144,7 @@ def test_empty_input() -> None:
     assert flat.dtype == np.int64
 
 
-@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "word"])
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram", "word"])
 def test_saved_and_loaded_it_is_the_same(tmp_path: Path, kind: TokenizerKind) -> None:
     tokenizer = train(kind, lower_case=True, languages=("de",))
     path = tmp_path / "tokenizer.json"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.data.tokenizer import Tokenizer
+from lamina.data.tokenizer import UNK, Tokenizer
 from lamina.data.vocabulary import TokenizerKind, VocabularyOptions, sample_evenly
 from lamina.errors import UserError
 from support.small_tokenizers import CORPUS, train
@@ -27,7 +27,7 @@ def test_sizes_are_exact_and_too_small_ones_refused() -> None:
             train(kind, least - 1)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "word"])
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram", "word"])
 def test_training_is_repeatable_on_any_number_of_threads(kind: TokenizerKind) -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
@@ -41,6 +41,27 @@ def test_training_is_repeatable_on_any_number_of_threads(kind: TokenizerKind) ->
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         hashes.add(done.stdout.strip())
     assert len(hashes) == 1
+
+
+def test_a_unigram_vocabulary_is_the_same_every_time() -> None:
+    """The library's trainer gives some characters another score each time; the sentences have many rare ones."""
+    texts = [f"sentence {number} with the character {chr(0x4E00 + number)}" for number in range(60)]
+    hashes = {Tokenizer.train(texts, VocabularyOptions(kind="unigram", size=150)).sha256 for _ in range(4)}
+    assert len(hashes) == 1
+
+
+def test_a_unigram_vocabulary_holds_every_character_and_is_not_larger_than_asked_for() -> None:
+    characters = {letter for line in CORPUS for letter in line if letter != " "}
+    tokenizer = Tokenizer.train(CORPUS, VocabularyOptions(kind="unigram", size=100))
+    assert len(tokenizer) <= 100
+    assert UNK not in tokenizer.encode(" ".join(sorted(characters)))
+    with pytest.raises(UserError, match="tokenizer.size = 30 is too small: unigram needs a token for every char"):
+        Tokenizer.train(CORPUS, VocabularyOptions(kind="unigram", size=30))
+
+
+def test_a_frequency_without_effect_is_refused() -> None:
+    with pytest.raises(UserError, match="min_frequency has no effect on a unigram vocabulary"):
+        VocabularyOptions.read({"kind": "unigram", "min_frequency": 2}, "test")
 
 
 @given(st.integers(0, 300), st.integers(1, 50), st.integers(10, 500))

@@ -82,7 +82,7 @@ def one_sees_no_number(rank: int, count: int, wrong: Job) -> None:
 
 def one_has_a_full_disk(rank: int, count: int, full: Job) -> None:
     training = building(full, World(rank, count, CPU))
-    _, _, micro_batches = next(training.batches.shares())
+    micro_batches = next(training.batches.shares()).micro_batches
     training.update(micro_batches)
     training.save()
     training.step = 1

@@ -123,7 +123,7 @@ def gradient(job: Job, world: World) -> dict[str, torch.Tensor]:
     training = Training(
         job.config, Store.open(job.config.data.store or ""), RunFolder(job.folder), world, Display(True)
     )
-    _, _, micro_batches = next(training.batches.shares())
+    micro_batches = next(training.batches.shares()).micro_batches
     assert sum(len(micro_batch.lengths["source_lengths"]) for micro_batch in micro_batches) == 32 // world.size
     assert len(micro_batches) == job.config.train.accumulate
     total = int(world.total(sum(micro_batch.count for micro_batch in micro_batches)))

@@ -75,7 +75,7 @@ def exchanges(rank: int, count: int, jobs: list[Job]) -> None:
     found = []
     for each in jobs:
         training = building(each, World(rank, count, CPU))
-        _, _, micro_batches = next(training.batches.shares())
+        micro_batches = next(training.batches.shares()).micro_batches
         assert len(micro_batches) == each.config.train.accumulate
         network, accumulating = training.parallel.network, training.parallel.accumulating
 

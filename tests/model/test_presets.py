@@ -32,6 +32,18 @@ def test_parameter_counts_are_the_papers(name: str, changes: dict[str, object], 
     assert count(name, residual=residual, **changes) / 1e6 == pytest.approx(millions, rel=0.02)
 
 
+@pytest.mark.parametrize(("name", "millions"), [("s2t-s", 30), ("s2t-m", 71)])
+def test_speech_models_have_the_published_sizes(name: str, millions: int) -> None:
+    """Those of fairseq's LibriSpeech example, with 10,000 units."""
+    assert count(name, residual="pre-ln") / 1e6 == pytest.approx(millions, rel=0.02)
+
+
+def test_the_6_6_speech_model_has_half_the_encoder() -> None:
+    """Takase et al. 2022, Table 4: T-Md of Wang et al. 2020 with 6-6 and 12-6 layers."""
+    layer = 4 * (512 * 512 + 512) + 2 * 512 * 2048 + 2048 + 512 + 4 * 512
+    assert count("s2t-m", residual="b2t") - count("s2t-m-6-6", residual="b2t") == 6 * layer
+
+
 def test_bert_base_has_the_published_size() -> None:
     """109.5 M in the published model: 110.1 M with its pooler (0.6 M), which only the classification head has here."""
     body = 30_522 * 768 + 512 * 768 + 2 * 768 + 2 * 768

@@ -88,6 +88,14 @@ def test_devices_and_accumulation_share_activations_and_time(store: Store) -> No
     assert make_plan(config(optimiser={"name": "sgd", "momentum": 0.9}), store).optimiser == one.weights
 
 
+def test_a_batch_of_examples_has_their_mean_number_of_tokens(store: Store) -> None:
+    chosen = config(data={"batch_examples": 10})
+    sizes = build_task("translation", store, {}).plan("train", chosen.data).sizes
+    plan = make_plan(chosen, store)
+    assert plan.tokens_per_step == pytest.approx(10 * sizes.mean(), abs=1)
+    assert plan.epochs == 20_000 / (len(sizes) // 10)
+
+
 def test_sharding_divides_weights_gradients_and_optimiser(store: Store) -> None:
     one, copies = make_plan(config(), store), make_plan(config(), store, devices=4)
     slices = make_plan(config(train={"parallel": "fsdp"}), store, devices=4)

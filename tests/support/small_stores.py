@@ -11,14 +11,14 @@ import numpy as np
 from lamina.data.store import DROPPED, SourceRecord, Store
 from lamina.data.store_writer import StoreWriter
 from lamina.data.tokenizer import Tokenizer
-from lamina.data.vocabulary import VocabularyOptions
+from lamina.data.vocabulary import LearntVocabulary, VocabularyOptions
 from lamina.files.hashes import hash_file
 
 Sequences = list[list[int]]
 
 
 TOKENIZER = Tokenizer.train(["some text to learn from"] * 3, VocabularyOptions(size=280))
-LARGE = Tokenizer("word", ["<unk>", *map(str, range(70_001))])
+LARGE = Tokenizer("word", LearntVocabulary(["<unk>", *map(str, range(70_001))]))
 """A vocabulary in which every token of two bytes occurs, and some of more."""
 
 

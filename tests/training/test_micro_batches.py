@@ -45,7 +45,7 @@ def test_processes_see_the_batches_of_one_and_compute_equally_often(task: Task, 
     whole = first_updates(task, 0, 1, 1)
     parts = [first_updates(task, rank, size, accumulate) for rank in range(size)]
     borrowed = 0
-    for epoch, index, micro_batches in whole:
+    for epoch, index, micro_batches, _ in whole:
         shares = [part.pop(0) for part in parts]
         assert {share[:2] for share in shares} == {(epoch, index)}
         assert len({len(share[2]) for share in shares}) == 1, "sharded layers would wait forever"
@@ -68,7 +68,7 @@ def test_every_process_is_shown_the_same_first_batch(stores: Path) -> None:
     config = config_for("translation", stores, train={"accumulate": 2})
     task = Translation(store_for("translation", stores), Translation.Options())
     alone = TrainingBatches(task, config_for("translation", stores), World(0, 1, torch.device("cpu")))
-    _, _, [whole] = next(alone.shares())
+    [whole] = next(alone.shares()).micro_batches
     for rank in range(3):
         first = TrainingBatches(task, config, World(rank, 3, torch.device("cpu"))).first()
         for name, tensor in whole.tensors.items():

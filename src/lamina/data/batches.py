@@ -2,11 +2,11 @@
 
 Which examples form a batch is a pure function of the seed, the epoch and the number of the batch:
 
-    all examples ── shuffled ──▶ pools ── each sorted by size ──▶ one row ── cut at max_tokens ──▶ batches ── shuffled
+    all examples ── shuffled ──▶ pools ── each sorted by size ──▶ one row ── cut ──▶ batches ── shuffled
 
-Examples of similar size are batched together, but only within a pool, so that shuffling stays close to uniform. The
-plan does not depend on the number of processes: each takes its `share` of a global batch. Epoch and batch number are
-therefore all that a run has to store to continue.
+A batch has at most `max_tokens` tokens, or `batch_examples` examples. Examples of similar size are batched together,
+but only within a pool, so that shuffling stays close to uniform. The plan does not depend on the number of processes:
+each takes its `share` of a global batch. Epoch and batch number are therefore all that a run has to store to continue.
 """
 
 from __future__ import annotations
@@ -17,29 +17,49 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Annotated, Generic, Literal, Self, TypeVar, overload
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar, overload
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PositiveInt, model_validator
 
 from lamina.data.examples import Examples
 from lamina.data.noise import permutation
 from lamina.data.packed import Integers, PackedField
 from lamina.errors import UserError
-from lamina.options import Formerly, Options
+from lamina.options import NONE, Formerly, Options, mistake
 
 
 class OrderOptions(Options):
     """Options of the batches: size, sorting and shuffling."""
 
-    max_tokens: int = Field(4096, ge=1)
-    """The number of tokens in a global batch: the sum over its examples of the longer of source and target."""
+    max_tokens: Annotated[int, Field(ge=1)] | None = 4096
+    """The number of tokens in a global batch: the sum over its examples of the longer of source and target. If
+    `batch_examples` is given, leave it out."""
+    batch_examples: PositiveInt | None = None
+    """The number of examples in a global batch, in place of `max_tokens`; one batch of an epoch may have fewer. Set
+    `sort_pool` to 1 for examples of any length in a batch, as in BERT's fine-tuning."""
     sort_pool: Annotated[int, Formerly("pool")] = Field(8192, ge=1)
     """The number of shuffled examples that are sorted by length before they are cut into batches; 1 for no sorting."""
     oversize: Literal["error", "alone"] = "error"
-    """What happens to an example of more than max_tokens: `error` refuses it, `alone` makes it a batch of its own."""
+    """What happens to an example of more than max_tokens: `error` refuses it, `alone` makes it a batch of its own.
+    Without effect if `batch_examples` is given."""
     shuffle: bool = True
     """Whether examples and batches are shuffled in every epoch; otherwise they are sorted by size, for evaluation."""
+
+    @classmethod
+    def add_values(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Switch off max_tokens where batches are given as a number of examples, and refuse both."""
+        if values.get("batch_examples") is not None and values.setdefault("max_tokens", None) is not None:
+            way = f"leave one of them out, or set max_tokens to {NONE}"
+            tokens = values["max_tokens"]
+            raise mistake(f"max_tokens = {tokens} is given too; {way}", "batch_examples", values["batch_examples"])
+        return values
+
+    @model_validator(mode="after")
+    def _has_a_size(self) -> Self:
+        if self.max_tokens is None and self.batch_examples is None:
+            raise ValueError("the size of a batch is not given; set max_tokens or batch_examples")
+        return self
 
 
 class Epoch(Sequence[Integers]):
@@ -85,20 +105,33 @@ class BatchPlan:
             last = self._last = (epoch, self._plan(epoch))
         return last[1]
 
+    def count_batches(self, epochs: int) -> int:
+        """The number of batches in the first epochs, each of which is planned."""
+        return sum(len(self._plan(epoch)) for epoch in range(epochs))
+
     def _plan(self, epoch: int) -> Epoch:
         drawn = self._draw(epoch)
         if self.options.shuffle:
             drawn = drawn[permutation(len(drawn), "examples", self.seed, epoch)]
         pool = self.options.sort_pool if self.options.shuffle else max(1, len(drawn))
         examples = _group(drawn, self.sizes, pool)
-        bounds = _cut(self.sizes[examples], self.options.max_tokens)
+        bounds = self._cut(examples)
         count = len(bounds) - 1
         turns = permutation(count, "batches", self.seed, epoch) if self.options.shuffle else np.arange(count)
         return Epoch(examples, bounds, turns)
 
+    def _cut(self, examples: Integers) -> Integers:
+        """The start of each batch and the end of the last."""
+        if self.options.max_tokens is not None:
+            return _cut(self.sizes[examples], self.options.max_tokens)
+        assert self.options.batch_examples is not None
+        return np.append(np.arange(0, len(examples), self.options.batch_examples), len(examples))
+
     def _check_sizes(self) -> None:
         if len(self.sizes) == 0:
             raise UserError("there are no examples to make batches from")
+        if self.options.max_tokens is None:
+            return
         largest = int(self.sizes.argmax())
         if self.options.oversize == "error" and self.sizes[largest] > self.options.max_tokens:
             count = int((self.sizes > self.options.max_tokens).sum())

@@ -14,7 +14,7 @@ from lamina.data.readers.base import EMPTY
 from lamina.data.readers.columns import AUDIO
 from lamina.data.speech.extraction import FeatureExtractor
 from lamina.data.store_writer import SplitWriter, StoreWriter
-from lamina.data.tokenizer import Tokenizer
+from lamina.data.tokenizer import UNK, Tokenizer
 
 OVER_LONG = "over-long"
 
@@ -78,8 +78,10 @@ class SplitBuilder:
             self.writer = store.split(self.name, encoder.dtypes(batch[0].fields))
         sequences = encoder.encode(batch, self.notes)
         kept = self._choose(batch, sequences, encoder)
-        self.writer.append({name: self._take(name, *sequences[name], kept, encoder) for name in sequences})
+        taken = {name: self._take(name, *sequences[name], kept, encoder) for name in sequences}
+        self.writer.append(taken)
         for name in encoder.tokenizers.keys() & sequences.keys():
+            self.writer.fields[name].unknown += int((taken[name][0] == UNK).sum())
             texts = [str(batch[index].fields[name]) for index in kept]
             self.writer.fields[name].words += sum(len(text.split()) for text in texts)
             self.writer.fields[name].characters += sum(map(len, texts))

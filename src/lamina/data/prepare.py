@@ -91,6 +91,10 @@ def list_notices(store: Store) -> list[str]:
                 f"{name}: source and target are the same text in {record.source_equals_target:,} of "
                 f"{record.examples:,} examples."
             )
+        for field_name, counts in record.fields.items():
+            if counts.unknown:
+                share = f"{counts.unknown:,} of {counts.tokens:,} tokens"
+                notices.append(f"{name}: {share} of {field_name} are unknown and are stored as <unk>.")
     wanted = store.manifest.settings.get("tokenizer", {})
     for file in dict.fromkeys(store.manifest.tokenizers.values()):
         fields = [name for name, own in store.manifest.tokenizers.items() if own == file]

@@ -49,7 +49,7 @@ class TokenizerOptions(VocabularyOptions):
     """Whether source and target share one vocabulary."""
     sample_characters: int | None = pydantic.Field(None, ge=0)
     """The number of characters, sampled evenly, that the vocabulary is learnt from; 0 for all. The default is 20
-    million for bpe and wordpiece, and all text for word and character."""
+    million for bpe, wordpiece and unigram, and all text for word and character."""
 
     @property
     def characters(self) -> int:

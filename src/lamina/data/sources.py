@@ -41,7 +41,7 @@ def source_options(chosen: str | Source, folder: str, output: str, **changes: An
     _unpack_missing(name, source, Path(folder))
     options = source.options | (_opus_pairs(Path(folder), source.pairs) if source.pairs else {})
     prepared = PrepareOptions.read({**options, "folder": folder, "output": output, **changes}, name)
-    missing = [file for file in _files(prepared) if source.downloads and not (Path(folder) / file).is_file()]
+    missing = [file for file in _files(prepared) if source.downloads and not (Path(folder) / file).exists()]
     if missing:
         raise _explain_missing(name, source, folder, missing)
     return prepared

@@ -69,6 +69,8 @@ class FieldRecord(Options):
     """The number of words between white space in the kept examples, before truncation; 0 for labels."""
     characters: int
     truncated: int
+    unknown: int = 0
+    """The number of tokens that are `<unk>`."""
     width: int = 0
     """Number of features of a frame, for a field of speech; 0 for tokens and labels."""
     mean: tuple[float, ...] = ()

@@ -73,7 +73,7 @@ class FieldWriter:
         self._offsets = ArrayWriter(offset_path(folder, split, field), np.dtype(np.int64))
         self._offsets.append(np.zeros(1, np.int64))
         self._longest = 0
-        self.words = self.characters = self.truncated = 0
+        self.words = self.characters = self.truncated = self.unknown = 0
 
     def append(self, flat: np.ndarray, lengths: np.ndarray) -> None:
         self._offsets.append(self._tokens.length + np.cumsum(lengths))
@@ -95,6 +95,7 @@ class FieldWriter:
             words=self.words,
             characters=self.characters,
             truncated=self.truncated,
+            unknown=self.unknown,
             width=self._tokens.width,
             mean=tuple(mean.tolist()),
             deviation=tuple(np.sqrt(variance).tolist()),

@@ -1,10 +1,12 @@
 """The tokenizer: text to token ids and back, based on the `tokenizers` library.
 
-There are four kinds:
+There are five kinds:
 
     bpe        byte-level byte-pair encoding; no unknown words, and decoding restores every string exactly
     wordpiece  BERT's WordPiece, over bytes instead of characters, so that there are no unknown words; decoding gives
                normalised text with one space between words, as BERT's does
+    unigram    pieces of words chosen by a unigram language model, as SentencePiece does by default; unknown characters
+               become `<unk>`, several in a row become one, and the character ▁ becomes a space
     word       words between white space, for WikiText; unknown words become `<unk>`, and so does the word `<unk>` that
                WikiText itself contains
     character  single characters, for speech recognition on little data; unknown ones become `<unk>`
@@ -25,7 +27,14 @@ from typing import cast
 
 import numpy as np
 
-from lamina.data.vocabulary import WHOLE_UNITS, TokenizerKind, VocabularyOptions, build_pipeline, learn
+from lamina.data.vocabulary import (
+    HAVE_UNKNOWNS,
+    LearntVocabulary,
+    TokenizerKind,
+    VocabularyOptions,
+    build_pipeline,
+    learn,
+)
 from lamina.errors import UserError, unknown
 from lamina.files.atomic import write_file
 from lamina.options import Options
@@ -42,29 +51,26 @@ class Tokenizer:
     def __init__(
         self,
         kind: TokenizerKind,
-        vocabulary: Sequence[str],
-        merges: Sequence[tuple[str, str]] = (),
+        vocabulary: LearntVocabulary,
         lower_case: bool = False,
         languages: Sequence[str] = (),
     ) -> None:
         self.kind: TokenizerKind = kind
         self.lower_case = lower_case
         self.languages = tuple(languages)
-        self._vocabulary = tuple(vocabulary)
-        self._merges = tuple(merges)
-        self._pipeline = build_pipeline(kind, lower_case, self._vocabulary, self._merges)
+        self._vocabulary = vocabulary
+        self._pipeline = build_pipeline(kind, lower_case, vocabulary)
         first = len(SPECIALS) + len(self.languages)
-        # The vocabulary of `word` and `character` has the unknown word at index 0, which maps to the special token.
-        inside = [UNK] if kind in WHOLE_UNITS else []
-        numbers = range(first, first + len(self._vocabulary) - len(inside))
-        self._numbers = np.fromiter(chain(inside, numbers), np.int64, len(self._vocabulary))
+        # Where there are unknown words, the unknown word is at index 0; it maps to the special token.
+        inside = [UNK] if kind in HAVE_UNKNOWNS else []
+        count = len(vocabulary.tokens)
+        self._numbers = np.fromiter(chain(inside, range(first, first + count - len(inside))), np.int64, count)
 
     @classmethod
     def train(cls, texts: Iterable[str], options: VocabularyOptions, languages: Sequence[str] = ()) -> Tokenizer:
         """Learn a vocabulary; the same texts in the same order give the same result, on any number of threads."""
         specials = len(SPECIALS) + len(languages)
-        vocabulary, merges = learn(texts, options, specials)
-        return cls(options.kind, vocabulary, merges, options.lower_case, languages)
+        return cls(options.kind, learn(texts, options, specials), options.lower_case, languages)
 
     def __len__(self) -> int:
         """The size of the vocabulary, special tokens included."""
@@ -125,9 +131,11 @@ class Tokenizer:
             "kind": self.kind,
             "lower_case": self.lower_case,
             "languages": self.languages,
-            "vocabulary": self._vocabulary,
-            "merges": self._merges,
+            "vocabulary": self._vocabulary.tokens,
+            "merges": self._vocabulary.merges,
         }
+        if self._vocabulary.scores:
+            content["scores"] = self._vocabulary.scores
         return json.dumps(content, ensure_ascii=False, indent=0) + "\n"
 
     @cached_property
@@ -158,14 +166,17 @@ class Tokenizer:
 
 def _read_content(
     content: dict[str, object], path: str | Path
-) -> tuple[TokenizerKind, list[str], list[tuple[str, str]], bool, list[str]]:
+) -> tuple[TokenizerKind, LearntVocabulary, bool, tuple[str, ...]]:
     stored = _Stored.read({key: content[key] for key in content if key not in ("format", "version")}, str(path))
     if len(set(stored.vocabulary)) != len(stored.vocabulary) or not stored.vocabulary:
         raise UserError(f"{path}: the vocabulary is empty or has a token twice; the file is damaged.")
     known = set(stored.vocabulary)
     if any(not {left, right, left + right} <= known for left, right in stored.merges):
         raise UserError(f"{path}: a merge uses a token that is not in the vocabulary; the file is damaged.")
-    return stored.kind, list(stored.vocabulary), list(stored.merges), stored.lower_case, list(stored.languages)
+    if len(stored.scores) != (len(stored.vocabulary) if stored.kind == "unigram" else 0):
+        raise UserError(f"{path}: {len(stored.scores)} scores do not fit the vocabulary; the file is damaged.")
+    vocabulary = LearntVocabulary(stored.vocabulary, stored.merges, stored.scores)
+    return stored.kind, vocabulary, stored.lower_case, stored.languages
 
 
 class _Stored(Options):
@@ -174,3 +185,4 @@ class _Stored(Options):
     languages: tuple[str, ...]
     vocabulary: tuple[str, ...]
     merges: tuple[tuple[str, str], ...]
+    scores: tuple[float, ...] = ()

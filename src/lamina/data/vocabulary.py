@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from lamina.errors import UserError
 from lamina.options import Options
@@ -17,25 +17,41 @@ from lamina.options import Options
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-TokenizerKind = Literal["bpe", "wordpiece", "word", "character"]
-Merges = list[tuple[str, str]]
+TokenizerKind = Literal["bpe", "wordpiece", "unigram", "word", "character"]
 Texts = tuple[str, ...]  # those of one example
 
 UNKNOWN_WORD = "<unk>"
 WHOLE_UNITS: tuple[TokenizerKind, ...] = ("word", "character")
-"""The kinds that have unknown words or characters, because theirs are not divided into smaller units."""
+"""The kinds whose words or characters are not divided into smaller units, so that 0 can be the size."""
+HAVE_UNKNOWNS: tuple[TokenizerKind, ...] = (*WHOLE_UNITS, "unigram")
+"""The kinds that have unknown words or characters; the unknown word is the first of their vocabulary."""
 
 _CONTINUES = "##"  # marks a token that is not the first of its word
 _LONGEST_WORD = 50  # characters; WordPiece takes cubic time, so longer words are split before
 _MOST_BYTES = 4  # per character
 _EVERY_WORD = 2**31 - 1
+_SPACE = "▁"  # stands for a space in the pieces of unigram
+_UNKNOWN_SCORE = -1e6  # so low that the text "<unk>" is never taken for the unknown piece
+_DIGITS = 4  # of the scores of unigram; more would differ from one training to the next
+_CHARACTER_STEP = 1e-4  # between the scores of characters that no piece was learnt for
+
+
+class LearntVocabulary(NamedTuple):
+    """The content of a tokenizer: tokens in the order of their ids, and what applies them."""
+
+    tokens: Sequence[str]
+    merges: Sequence[tuple[str, str]] = ()
+    """The merges of `bpe`, in order."""
+    scores: Sequence[float] = ()
+    """The log-probability of each token of `unigram`."""
 
 
 class VocabularyOptions(Options):
     """The vocabulary to learn."""
 
     kind: TokenizerKind = "bpe"
-    """The kind of tokenizer: bpe (byte-level, exact round trip), wordpiece (BERT), word (WikiText) or character."""
+    """The kind of tokenizer: bpe (byte-level, exact round trip), wordpiece (BERT), unigram (SentencePiece's default),
+    word (WikiText) or character."""
     size: int = Field(10_000, ge=0)
     """The size of the vocabulary, special tokens and language tags included. For `word`
     and `character`, 0 keeps all of them."""
@@ -44,24 +60,47 @@ class VocabularyOptions(Options):
     min_frequency: int = Field(1, ge=1)
     """The smallest number of occurrences of a pair (bpe, wordpiece) or a word (word) in the vocabulary."""
 
+    @model_validator(mode="after")
+    def _frequency_has_an_effect(self) -> Self:
+        if self.kind == "unigram" and self.min_frequency > 1:
+            raise ValueError("min_frequency has no effect on a unigram vocabulary; leave it out")
+        return self
 
-def learn(texts: Iterable[str], options: VocabularyOptions, specials: int) -> tuple[list[str], Merges]:
-    """The vocabulary in order, and for `bpe` the merges in order; `specials` of the size are for special tokens."""
+
+def learn(texts: Iterable[str], options: VocabularyOptions, specials: int) -> LearntVocabulary:
+    """The vocabulary that fits the options; `specials` of the size are for special tokens."""
     room = options.size - specials
-    needed = {"bpe": 256, "wordpiece": 512, "word": 1, "character": 1}[
-        options.kind
-    ]  # each byte; each byte, first and later
+    # bpe: each byte; wordpiece: each byte, at the start of a word and later
+    needed = {"bpe": 256, "wordpiece": 512}.get(options.kind, 1)
     if room < needed and not (options.kind in WHOLE_UNITS and options.size == 0):
         raise UserError(
             f"tokenizer.size = {options.size} is too small: {options.kind} needs at least {specials + needed}, "
             f"{specials} of them for special tokens."
         )
     model: dict[str, Any] = _train(texts, options, room)
+    if options.kind == "unigram":
+        return _unigram(dict(model["vocab"]))
     vocabulary = sorted(model["vocab"], key=model["vocab"].__getitem__)
     if options.kind in WHOLE_UNITS:
         words = [word for word in vocabulary if word != UNKNOWN_WORD]
         vocabulary = [UNKNOWN_WORD, *(words[:room] if options.size else words)]
-    return vocabulary, [(left, right) for left, right in model.get("merges", ())]
+    return LearntVocabulary(vocabulary, [(left, right) for left, right in model.get("merges", ())])
+
+
+def _unigram(scores: dict[str, float]) -> LearntVocabulary:
+    """The pieces from the most probable on, the unknown one first.
+
+    The trainer adds the characters that no piece was learnt for in random order, the lowest score and a step higher for
+    each. They all get the lowest score here, so that the same text gives the same vocabulary.
+    """
+    del scores[UNKNOWN_WORD]
+    lowest = min(scores.values(), default=0.0)
+    limit = lowest + _CHARACTER_STEP * sum(len(each) == 1 for each in scores)
+    equal = {each: lowest if len(each) == 1 and score < limit else score for each, score in scores.items()}
+    rounded = sorted((-round(score, _DIGITS), each) for each, score in equal.items())
+    return LearntVocabulary(
+        [UNKNOWN_WORD, *(each for _, each in rounded)], scores=[_UNKNOWN_SCORE, *(-score for score, _ in rounded)]
+    )
 
 
 def _train(texts: Iterable[str], options: VocabularyOptions, room: int) -> dict[str, Any]:
@@ -83,23 +122,36 @@ def _train(texts: Iterable[str], options: VocabularyOptions, room: int) -> dict[
         trainer = trainers.WordPieceTrainer(
             vocab_size=room, initial_alphabet=alphabet, special_tokens=inner, **settings
         )
+    elif options.kind == "unigram":
+        pipeline.model = models.Unigram()
+        trainer = trainers.UnigramTrainer(
+            vocab_size=room + 1, unk_token=UNKNOWN_WORD, special_tokens=[UNKNOWN_WORD], show_progress=False
+        )
     else:
         trainer = trainers.WordLevelTrainer(vocab_size=room + 1 if options.size else _EVERY_WORD, **settings)
-    pipeline.train_from_iterator(texts, trainer)
+    try:
+        pipeline.train_from_iterator(texts, trainer)
+    except Exception as error:  # the library raises no narrower class
+        if options.kind != "unigram" or "not large enough" not in str(error):
+            raise
+        raise UserError(
+            f"tokenizer.size = {options.size} is too small: unigram needs a token for every character of the text"
+        ) from None
     model: dict[str, Any] = json.loads(pipeline.to_str())["model"]
     return model
 
 
-def build_pipeline(
-    kind: TokenizerKind, lower_case: bool, vocabulary: Sequence[str], merges: Sequence[tuple[str, str]]
-) -> Tokenizer:
+def build_pipeline(kind: TokenizerKind, lower_case: bool, vocabulary: LearntVocabulary) -> Tokenizer:
     """The pipeline that applies a vocabulary; the id of a token is its position."""
     from tokenizers import models
 
-    numbers = {token: place for place, token in enumerate(vocabulary)}
+    numbers = {token: place for place, token in enumerate(vocabulary.tokens)}
     pipeline = _without_model(kind, lower_case)
     if kind == "bpe":
-        pipeline.model = models.BPE(numbers, list(merges))
+        pipeline.model = models.BPE(numbers, list(vocabulary.merges))
+    elif kind == "unigram":
+        scored = zip(vocabulary.tokens, vocabulary.scores, strict=True)
+        pipeline.model = models.Unigram(list(scored), unk_id=0, byte_fallback=False)
     elif kind == "wordpiece":
         pipeline.model = models.WordPiece(numbers, max_input_chars_per_word=_LONGEST_WORD * _MOST_BYTES)
     else:
@@ -127,6 +179,9 @@ def _without_model(kind: TokenizerKind, lower_case: bool) -> Tokenizer:
         starts = decoders.Replace(Regex(f"^(?!{_CONTINUES})"), "Ġ")
         continues = decoders.Replace(Regex(f"^{_CONTINUES}"), "")
         pipeline.decoder = decoders.Sequence([starts, continues, decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    elif kind == "unigram":
+        pipeline.pre_tokenizer = pre_tokenizers.Metaspace(_SPACE, prepend_scheme="always")
+        pipeline.decoder = decoders.Metaspace(_SPACE, prepend_scheme="always")
     elif kind == "character":
         pipeline.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
         pipeline.decoder = decoders.Fuse()

@@ -244,10 +244,19 @@ class RunFolder:
                 "from the store that the run was trained on."
             ) from None
 
-    def set_status(self, state: RunState, step: int, reason: str = "", signal: str = "", run: str = "") -> Status:
+    def set_status(
+        self,
+        state: RunState,
+        step: int,
+        reason: str = "",
+        signal: str = "",
+        run: str = "",
+        planned_steps: int | None = None,
+    ) -> Status:
         """Write the status, with records of the files of the run as they are now.
 
         run: the identity of the run if there is no status yet; by default a new one.
+        planned_steps: the number of steps of the whole run; kept where it is not given.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         before = self.status()
@@ -261,6 +270,7 @@ class RunFolder:
             run=before.run if before else run or uuid4().hex,
             signal=signal,
             notes=before.notes if before else (),
+            planned_steps=planned_steps or (before.planned_steps if before else None),
         )
         return self._write_status(self._with_records(status))
 

@@ -49,6 +49,9 @@ class Status(Options):
     """The identity of the run, which its checkpoints have too; empty if an earlier version started it."""
     signal: str = ""
     """The signal that stopped it, such as `SIGTERM`; empty if none did."""
+    planned_steps: int | None = None
+    """The number of steps of the whole run; approximate where its length is given in epochs. None if an earlier version
+    wrote the status."""
     files: dict[str, FileRecord] = {}
     """Size and hash of the config."""
     growing: dict[str, FileRecord] = {}

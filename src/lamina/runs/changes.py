@@ -12,7 +12,9 @@ from lamina.errors import UserError
 from lamina.options import Affects, Options, options_of, result_values, section_of
 from lamina.run_folder.folder import RunFolder
 from lamina.run_folder.status import describe_change
+from lamina.tasks import build_task
 from lamina.training.config import RunConfig
+from lamina.training.length import planned_steps
 
 Difference = tuple[str, Any, Any]
 """A key, its former value and its present one."""
@@ -61,15 +63,28 @@ def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, stor
             f"{folder.path}: this run was started with another config:{listing}\n"
             "Use another folder, undo the change, or continue anyway with --force"
         )
-    if former.schedule.depends_on_length and former.train.steps != config.train.steps:
+    if former.schedule.depends_on_length and _length(former) != _length(config):
         raise UserError(
-            f"{folder.path}: the schedule {config.schedule.name!r} depends on train.steps, which was "
-            f"{former.train.steps:,} and is {config.train.steps:,}: the steps before would have had other learning "
-            "rates.\nUse another folder, undo the change, or continue anyway with --force"
+            f"{folder.path}: the schedule {config.schedule.name!r} depends on the length of training, which was "
+            f"{_length(former)} and is {_length(config)}: the steps before would have had other learning rates.\n"
+            "Use another folder, undo the change, or continue anyway with --force"
         )
     own = folder.data_copy(lambda: store.folder).manifest
     if difference := _data_difference(own, store):
         raise UserError(f"{folder.path}: {difference}\nUse another folder, or continue anyway with --force")
+
+
+def is_longer(config: RunConfig, former: RunConfig, store: Store) -> bool:
+    """Whether a config asks for more steps, or more epochs, than the run was started with."""
+    if _length(config) == _length(former):
+        return False
+    plan = build_task(config.task, store, config.task_options).plan("train", config.data, config.seed)
+    return planned_steps(config, plan) > planned_steps(former, plan)
+
+
+def _length(config: RunConfig) -> str:
+    steps, epochs = config.train.steps, config.train.epochs
+    return f"train.epochs = {epochs}" if steps is None else f"train.steps = {steps:,}"
 
 
 def refuse_other_data(folder: RunFolder, own: Manifest, store: Store) -> None:

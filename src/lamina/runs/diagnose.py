@@ -33,6 +33,7 @@ from lamina.training.checkpoint import storage as checkpoint
 from lamina.training.checkpoint.snapshot import Snapshot
 from lamina.training.config import RunConfig
 from lamina.training.distributed.world import join_world
+from lamina.training.length import planned_steps
 from lamina.training.optimisers import build_optimiser, set_learning_rate
 from lamina.training.schedule import build_schedule
 
@@ -161,15 +162,17 @@ def _optimiser(config: RunConfig, task: Task, model: Transformer, snapshot: Snap
     optimiser = build_optimiser(config.optimiser, model)
     with random_state_kept():  # the snapshot would restore the random state of training
         snapshot.restore(model, optimiser)
-    epoch = len(task.batches("train", config.data, seed=config.seed).plan.epoch(0))
-    schedule = build_schedule(config.schedule, total_steps=config.train.steps, steps_per_epoch=epoch)
+    plan = task.plan("train", config.data, config.seed)
+    schedule = build_schedule(
+        config.schedule, total_steps=planned_steps(config, plan), steps_per_epoch=len(plan.epoch(0))
+    )
     set_learning_rate(optimiser, schedule(max(1, snapshot.step)))
     return optimiser
 
 
 def _batches(task: Task, config: RunConfig, extent: Extent) -> list[Inputs]:
     """The first training batches, of fewer tokens, on the config's device."""
-    order = config.data.model_copy(update={"max_tokens": extent.tokens, "oversize": "alone"})
+    order = config.data.model_copy(update={"max_tokens": extent.tokens, "batch_examples": None, "oversize": "alone"})
     batches = task.batches("train", order, seed=config.seed)
     count = min(extent.batches, len(batches.plan.epoch(0)))
     with join_world(config.train.device) as world:

@@ -33,7 +33,7 @@ class ListedRun:
     task: str | None = None
     step: int | None = None
     steps: int | None = None
-    """The number of steps that the config asks for."""
+    """The number of steps of the whole run; None if its length is given in epochs and it has not started."""
     best_nll: float | None = None
     metric: tuple[str, float] | None = None
     """Name and value of the task's metric: at the end, or the best so far."""
@@ -89,7 +89,7 @@ def _read(path: Path) -> ListedRun:
         "killed" if is_killed else status.state,
         config.task,
         status.step,
-        config.train.steps,
+        config.train.steps or status.planned_steps,
         summary.best_nll,
         None if value is None else (name, value),
         status.updated[:16].replace("T", " "),

@@ -26,6 +26,7 @@ from lamina.model.transformer import Transformer
 from lamina.tasks import build_task
 from lamina.tasks.base import Inputs, Task
 from lamina.training.config import RunConfig
+from lamina.training.length import planned_steps
 from lamina.training.precision import DTYPES
 
 WEIGHT_BYTES = 4  # all weights are kept in fp32
@@ -47,6 +48,10 @@ class Plan:
     activations_checkpointed: int
     tokens_per_step: int
     flops_per_step: int
+    steps: int
+    """The number of steps of the whole run."""
+    epochs: float
+    """The number of epochs that these steps are."""
     seconds: float
     """The time of the whole run, at the given efficiency."""
     assumptions: tuple[str, ...]
@@ -76,6 +81,7 @@ def make_plan(
     task = build_task(config.task, store, config.task_options)
     batches = task.batches("train", config.data, processes=devices * config.train.accumulate)
     epoch = batches.plan.epoch(0)
+    whole = epoch[len(epoch) // 2]
     inputs = task.inputs(batches.batch(0, len(epoch) // 2)).to("meta")
     saved_bytes = {}
     for checkpointed in (False, True):
@@ -89,6 +95,9 @@ def make_plan(
         if checkpointed == config.model.checkpoint_layers:
             flops = _flops_of_a_step(task, model, inputs) * devices * config.train.accumulate
     parameters = model.num_parameters()
+    order = task.plan("train", config.data, config.seed)
+    steps, batches_per_epoch = planned_steps(config, order), len(order.epoch(0))
+    epochs = config.train.epochs or steps / batches_per_epoch
     per_second = devices * teraflops * 1e12 * efficiency
     held = math.ceil(WEIGHT_BYTES * parameters / (devices if config.train.parallel == "fsdp" else 1))
     return Plan(
@@ -98,15 +107,18 @@ def make_plan(
         optimiser=held * config.optimiser.choose().state_tensors(),
         activations=saved_bytes[False],
         activations_checkpointed=saved_bytes[True],
-        tokens_per_step=config.data.max_tokens,
+        tokens_per_step=config.data.max_tokens or round(batches.plan.sizes.mean() * len(whole)),
         flops_per_step=flops,
-        seconds=config.train.steps * flops / per_second,
+        steps=steps,
+        epochs=epochs,
+        seconds=steps * flops / per_second,
         assumptions=(
             f"Time: {count(devices, 'device')} of {teraflops:,.4g} teraFLOP/s each in {config.train.precision}, of "
             f"which {efficiency:.0%} is reached; validation, checkpoints and communication take none.",
             "Memory: weights, gradients and optimiser state in fp32; activations of a batch of middle length; what the "
             "allocator and the kernels keep for themselves is not counted.",
-            f"Length: {config.train.steps:,} steps; operations are counted on one batch of the training data.",
+            f"Length: {steps:,} steps, which are {epochs:,.4g} epochs of {count(batches_per_epoch, 'batch')}; "
+            "operations are counted on one batch of the training data.",
         ),
     )
 

@@ -30,7 +30,14 @@ from lamina.model.transformer import Transformer
 from lamina.run_folder.checkpoints import BEST
 from lamina.run_folder.folder import RunFolder
 from lamina.run_folder.status import Status, describe_change
-from lamina.runs.changes import check_files, former_config, record_start, refuse_changes, refuse_other_data
+from lamina.runs.changes import (
+    check_files,
+    former_config,
+    is_longer,
+    record_start,
+    refuse_changes,
+    refuse_other_data,
+)
 from lamina.runs.diagnose import Extent, diagnose_run
 from lamina.runs.evaluation import evaluate_other_data, evaluate_split
 from lamina.runs.inference import Inference
@@ -83,7 +90,7 @@ class Run(Inference):
         """Train to the end, from the start or from the latest checkpoint, and return how the run ended.
 
         A run whose folder has another config, or other data, is refused unless `force` is set. One that has ended is
-        left as it is, unless the config asks for more steps than before.
+        left as it is, unless the config asks for more steps or epochs than before.
         """
         if self.config.train.threads:
             torch.set_num_threads(self.config.train.threads)
@@ -121,11 +128,12 @@ class Run(Inference):
 
         def record() -> None:
             record_start(self.folder, self.config, store)
-            self.folder.set_status("running", training.step, run=known_identity(self.folder))
+            identity = known_identity(self.folder)
+            self.folder.set_status("running", training.step, run=identity, planned_steps=training.planned_steps)
             training.origin = Origin.of(self.folder).model_dump(mode="json")
 
         world.on_first(record)  # only now, because a config whose model cannot be built must not be stored
-        for note in self.config.schedule.notes(self.config.train.steps):
+        for note in self.config.schedule.notes(training.planned_steps):
             display.note(note)
         try:
             state, reason = training.run()
@@ -151,8 +159,8 @@ class Run(Inference):
             check_origins(self.folder, former)
             refuse_changes(self.folder, former, self.config, store)
         check_files(self.folder, self.config, config_is_known=former is not None or force)
-        more_steps = former is not None and self.config.train.steps > former.train.steps
-        return before if before and before.has_ended and not (more_steps or force) else None
+        longer = former is not None and is_longer(self.config, former, store)
+        return before if before and before.has_ended and not (longer or force) else None
 
     def resume(self, *, quiet: bool = False, callbacks: Sequence[Callback] = ()) -> Status:
         """Continue a run that was started before, with the config in its folder."""
@@ -245,7 +253,8 @@ class Run(Inference):
         if status is None:
             missing = self.folder.status_file.name
             raise UserError(
-                f"{self.path}: not a run folder, or one that never started: it has no {missing}; start it with lamina train"
+                f"{self.path}: not a run folder, or one that never started: it has no {missing}; start it with lamina "
+                "train"
             )
         self.folder.warn_of_results()
         return summarise(self.folder, status, self.config)

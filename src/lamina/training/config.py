@@ -30,13 +30,14 @@ from lamina.data.batches import OrderOptions
 from lamina.data.store import Store
 from lamina.diagnosis.options import DiagnoseOptions
 from lamina.model.options import DECIDED, ModelChoices, ModelOptions, pair
-from lamina.options import Affects, Formerly, Names, Options, OptionsOf, mistake, own_options
+from lamina.options import NONE, Affects, Formerly, Names, Options, OptionsOf, mistake, own_options
 from lamina.residual.base import Shape
 from lamina.tasks import TASKS, build_task
 from lamina.tasks.base import Vocabulary
 from lamina.training.callbacks.trackers import TrackerName
 from lamina.training.distributed.parallel import Strategy
 from lamina.training.optimisers import OptimiserOptions
+from lamina.training.precision import LossScaleOptions
 from lamina.training.schedule import ScheduleOptions
 
 ANY_VOCABULARY = Vocabulary(size=2**31)
@@ -51,11 +52,22 @@ class DataOptions(OrderOptions):
     embedded data is prepared and used."""
 
 
+IN_EPOCHS = {
+    "epochs": "steps",
+    "validate_every_epochs": "validate_every",
+    "evaluate_every_epochs": "evaluate_every",
+    "save_every_epochs": "save_every",
+}
+"""The keys in epochs, each with the key in steps that it replaces."""
+
+
 class TrainOptions(Options):
     """The length of training, its numerics, and what is validated, saved and logged."""
 
-    steps: Annotated[PositiveInt, Field(lt=2**63), Affects.LENGTH] = 20_000
-    """Number of updates of the weights."""
+    steps: Annotated[Annotated[int, Field(ge=1, lt=2**63)] | None, Affects.LENGTH] = 20_000
+    """Length of training: number of updates of the weights. If `epochs` is given, leave it out."""
+    epochs: Annotated[PositiveInt | None, Affects.LENGTH] = None
+    """Length of training in epochs, in place of `steps`. An epoch is one pass over the training data."""
     accumulate: PositiveInt = 1
     """Number of micro-batches that each process divides its share of a batch into, to save memory; their gradients are
     accumulated, so the update is that of the whole batch."""
@@ -63,6 +75,8 @@ class TrainOptions(Options):
     """Gradient clipping: the largest norm of the gradient of all weights; 0 for no clipping."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     """Precision of matrix multiplications (autocast); weights stay in fp32. `fp16` uses dynamic loss scaling."""
+    loss_scale: LossScaleOptions = LossScaleOptions()
+    """The dynamic loss scale of `fp16`."""
     device: Annotated[str, Affects.ROUNDING] = "auto"
     """The device to train on: `cpu`, `cuda`, or `auto` for a GPU if there is one."""
     parallel: Annotated[Strategy, Affects.ROUNDING] = "ddp"
@@ -75,14 +89,20 @@ class TrainOptions(Options):
     """Steps between logged lines in metrics.jsonl."""
     validate_every: NonNegativeInt = 500
     """Steps between validations, which measure the loss on the validation split; 0 for only at the end."""
+    validate_every_epochs: PositiveInt | None = None
+    """Epochs between validations, in place of `validate_every`."""
     evaluate_every: NonNegativeInt = 0
     """Steps between evaluations, which measure the task's metrics, such as BLEU, on the validation split. 0 for only at
     the end, or, if `best` is `metric`, at every validation."""
+    evaluate_every_epochs: PositiveInt | None = None
+    """Epochs between evaluations, in place of `evaluate_every`."""
     best: Literal["loss", "metric"] = "loss"
     """The criterion of the best checkpoint: the negative log-likelihood on the validation split (`loss`) or the task's
     metric (`metric`)."""
     save_every: Annotated[NonNegativeInt, Affects.NOTHING] = 500
     """Steps between checkpoints; 0 for only at the end."""
+    save_every_epochs: Annotated[PositiveInt | None, Affects.NOTHING] = None
+    """Epochs between checkpoints, in place of `save_every`."""
     keep_checkpoints: Annotated[int, Field(ge=2), Affects.NOTHING, Formerly("keep")] = 3
     """Number of latest checkpoints that are kept, besides the best one."""
     patience: NonNegativeInt = 0
@@ -94,6 +114,25 @@ class TrainOptions(Options):
     samples: Annotated[NonNegativeInt, Affects.NOTHING] = 3
     """Number of examples whose generated output is written to samples.jsonl at each validation, if the task generates
     text."""
+
+    @classmethod
+    def add_values(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Switch off what is given in epochs where it would be in steps, and refuse what is given in both."""
+        for in_epochs, in_steps in IN_EPOCHS.items():
+            if values.get(in_epochs) is None:
+                continue
+            off = None if in_steps == "steps" else 0
+            given = values.setdefault(in_steps, off)
+            if given != off:
+                way = f"leave one of them out, or set {in_steps} to {NONE if off is None else off}"
+                raise mistake(f"{in_steps} = {given} is given too; {way}", in_epochs, values[in_epochs])
+        return values
+
+    @model_validator(mode="after")
+    def _has_a_length(self) -> Self:
+        if self.steps is None and self.epochs is None:
+            raise ValueError("the length of training is not given; set steps or epochs")
+        return self
 
     @field_validator("track", mode="before")
     @classmethod
@@ -170,7 +209,8 @@ class RunConfig(Options):
 
     @model_validator(mode="after")
     def _schedule_fits_the_steps(self) -> Self:
-        self.schedule.check_length(self.train.steps)
+        if self.train.steps is not None:  # otherwise the length is known when the data is opened
+            self.schedule.check_length(self.train.steps)
         return self
 
     @classmethod

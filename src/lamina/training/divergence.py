@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from lamina.run_folder.folder import RunState
 from lamina.run_folder.records import Failure
+from lamina.run_folder.status import RunState
 from lamina.tasks.base import Inputs
 from lamina.training.distributed.parallel import local_part
 
@@ -113,7 +113,8 @@ def explain_divergence(
     training.save()
     what = "gradient" if is_finite(loss) else "loss"
     step = f"step {training.step + 1} (epoch {epoch}, batch {index})"
-    return Diverged(f"the {what} of {step} is not finite, first in {where}")
+    scale = training.precision.at_smallest_scale if is_finite(loss) else ""
+    return Diverged(f"the {what} of {step} is not finite{scale}, first in {where}")
 
 
 def name_bad_module(model: nn.Module, run: Callable[[], Any], gather: Callable[[str], list[str]]) -> str:

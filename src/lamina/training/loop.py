@@ -37,12 +37,13 @@ from lamina.training.config import RunConfig
 from lamina.training.distributed.parallel import full_tensor, parallelise
 from lamina.training.distributed.world import World
 from lamina.training.divergence import Diverged, LossMonitor, explain_divergence, is_finite, judge_end
+from lamina.training.length import Position, planned_steps
 from lamina.training.micro_batches import TrainingBatches
 from lamina.training.optimisers import build_optimiser, set_learning_rate
 from lamina.training.precision import Precision
 from lamina.training.schedule import build_schedule
 from lamina.training.signals import Interrupts
-from lamina.training.validation import Validation, is_due
+from lamina.training.validation import Validation
 
 FAILED = 1000
 """The number that stands for an error where processes compare the numbers of the signals they received."""
@@ -79,7 +80,7 @@ class Training:
         self.interrupts = interrupts or Interrupts(display.note)
         options = config.train
         torch.manual_seed(config.seed)
-        self.precision = Precision(options.precision, world.device)
+        self.precision = Precision(options.precision, world.device, options.loss_scale)
         self.task = build_task(config.task, store, config.task_options)
         self._check_splits(store)
         self.batches = TrainingBatches(self.task, config, world)
@@ -94,9 +95,12 @@ class Training:
         self.parallel = parallelise(self.model, options.parallel, world)
         self.validation = Validation(options, self.task, self.model, self.parallel, world)
         self.optimiser = build_optimiser(config.optimiser, self.model)
-        steps_per_epoch = len(self.batches.plan.epoch(0))
-        self.schedule = build_schedule(config.schedule, total_steps=options.steps, steps_per_epoch=steps_per_epoch)
-        self.loss_monitor = LossMonitor(options.steps)
+        self.planned_steps = planned_steps(config, self.batches.plan)
+        self.batches_in_epoch = len(self.batches.plan.epoch(0))
+        self.schedule = build_schedule(
+            config.schedule, total_steps=self.planned_steps, steps_per_epoch=self.batches_in_epoch
+        )
+        self.loss_monitor = LossMonitor(self.planned_steps)
         self.callbacks = [display, *built_in_callbacks(config), *callbacks]
         self.step = self.epoch = self.index = 0
         self.stopped_by = ""
@@ -121,14 +125,15 @@ class Training:
                 self.stopped_by = self._stop_signal()  # one may have arrived while the run was built
                 while not (self.stopped_by or self.has_ended()):
                     began = time.perf_counter()
-                    self.epoch, self.index, micro_batches = next(shares)
+                    self.epoch, self.index, micro_batches, self.batches_in_epoch = next(shares)
                     update = self.update(micro_batches)
                     self.step += 1
                     self.index += 1
                     self._report(update, time.perf_counter() - began)
                     improved = self._validate_if_due()
                     self.stopped_by = self._stop_signal()
-                    due = is_due(self.step, self.config.train.save_every)
+                    options = self.config.train
+                    due = self.position.is_due(options.save_every, options.save_every_epochs)
                     if improved or self.stopped_by or self.has_ended() or due:
                         self.save()
                 return self._finish() if self.has_ended() else ("stopped", self.stopped_by)
@@ -190,10 +195,16 @@ class Training:
                 nll += losses.nll.item()
         return smoothed, nll
 
+    @property
+    def position(self) -> Position:
+        """The number of steps done, and the position in the present epoch."""
+        return Position(self.step, self.epoch, self.index, self.batches_in_epoch)
+
     def has_ended(self) -> bool:
-        """Whether all steps are done, or patience is exhausted."""
-        patience = self.config.train.patience
-        return self.step >= self.config.train.steps or (patience > 0 and self.validation.best.not_better >= patience)
+        """Whether all steps or epochs are done, or patience is exhausted."""
+        options = self.config.train
+        is_impatient = options.patience > 0 and self.validation.best.not_better >= options.patience
+        return self.position.has_reached(options) or is_impatient
 
     def log(self, values: Mapping[str, Any]) -> None:
         """Write a line of metrics.jsonl."""
@@ -255,12 +266,13 @@ class Training:
             if type(value) is not int or not 0 <= value <= most < 2**63:
                 raise ValueError(f"{name} is {value!r}")
         self.step, self.epoch, self.index = counters["step"], counters["epoch"], counters["index"]
-        self.loss_monitor = LossMonitor(self.config.train.steps, counters["health"])
+        self.loss_monitor = LossMonitor(self.planned_steps, counters["health"])
         for note in self.loss_monitor.notes():
             self.display.note(note)
         self.precision.restore(counters["scaler"])
         self.validation.restore(counters)
-        if self.index > len(self.batches.plan.epoch(self.epoch)):
+        self.batches_in_epoch = len(self.batches.plan.epoch(self.epoch))
+        if self.index > self.batches_in_epoch:
             raise ValueError(f"index is {self.index}")
 
     def _report(self, update: Update, seconds: float) -> None:
@@ -270,23 +282,23 @@ class Training:
             "learning_rate": self.schedule(self.step),
             "gradient_norm": update.gradient_norm,
             "tokens_per_second": update.labels / seconds,
-            "epoch": self.epoch,
+            "epoch": self.position.epochs,
         }
         if not update.applied:
             values["skipped"] = True
-        if is_due(self.step, self.config.train.log_every) or self.step == 1:
+        if self.position.is_due(self.config.train.log_every) or self.step == 1:
             self.log(values)
         for callback in self.callbacks:
             self._share_failure(partial(callback.on_step, self, values))
 
     def _validate_if_due(self) -> bool:
         """Whether these weights are the best so far, and so must be saved."""
-        values = self.validation.measure_if_due(self.step)
+        values = self.validation.measure_if_due(self.position)
         return values is not None and self._validated(values)
 
     def _validated(self, values: Mapping[str, float]) -> bool:
         self.validation.last = self.step, values["nll"]
-        self.log(prefixed(VALID, values))
+        self.log({"epoch": self.position.epochs, **prefixed(VALID, values)})
         for callback in self.callbacks:
             self._share_failure(partial(callback.on_validation, self, values))
         best = self.validation.best
@@ -306,7 +318,7 @@ class Training:
         if state != "finished":
             return state, reason
         self.log(prefixed(FINAL, self.validation.scores(self.step)))
-        if self.step >= self.config.train.steps:
+        if self.position.has_reached(self.config.train):
             return "finished", ""
         patience, metric = self.config.train.patience, self.validation.best.metric
         return "finished", f"no better validation {metric} in {patience} measurements"

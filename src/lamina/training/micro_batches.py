@@ -25,6 +25,8 @@ class BatchShare(NamedTuple):
     batch: int
     """The number of the global batch in its epoch."""
     micro_batches: list[Inputs]
+    batches: int
+    """The number of global batches in the epoch."""
 
 
 class TrainingBatches:
@@ -48,8 +50,9 @@ class TrainingBatches:
     def shares(self, epoch: int = 0, index: int = 0) -> Iterator[BatchShare]:
         """Yield the shares of all global batches from the given one on, without end; may be run in a thread."""
         while True:
-            for number in range(index, len(self.plan.epoch(epoch))):
-                yield BatchShare(epoch, number, self._micro_batches(epoch, number))
+            batches = len(self.plan.epoch(epoch))
+            for number in range(index, batches):
+                yield BatchShare(epoch, number, self._micro_batches(epoch, number), batches)
             epoch, index = epoch + 1, 0
 
     def attention_padding(self, batches: int = 20) -> float:

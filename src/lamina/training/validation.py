@@ -12,6 +12,7 @@ from lamina.training.config import TrainOptions
 from lamina.training.distributed.parallel import Parallel
 from lamina.training.distributed.world import World
 from lamina.training.divergence import Diverged, is_finite
+from lamina.training.length import Position
 
 
 class BestStep:
@@ -52,14 +53,17 @@ class Validation:
         """The step of the last validation, and its negative log-likelihood."""
         self._scores: tuple[int, dict[str, float]] | None = None  # with the step they were measured at
 
-    def measure_if_due(self, step: int) -> dict[str, float] | None:
-        """The task's metrics or the losses, whichever is due after this step; None if neither is."""
-        options = self._options
-        by_metric, is_last = options.best == "metric", step >= options.steps
-        every = options.evaluate_every or (options.validate_every if by_metric else 0)
-        if is_due(step, every) or (by_metric and is_last):
+    def measure_if_due(self, position: Position) -> dict[str, float] | None:
+        """The task's metrics or the losses, whichever is due; None if neither is."""
+        options, step = self._options, position.step
+        by_metric, is_last = options.best == "metric", position.has_reached(options)
+        validation_is_due = position.is_due(options.validate_every, options.validate_every_epochs)
+        evaluation_is_due = position.is_due(options.evaluate_every, options.evaluate_every_epochs)
+        if by_metric and not (options.evaluate_every or options.evaluate_every_epochs):
+            evaluation_is_due = validation_is_due
+        if evaluation_is_due or (by_metric and is_last):
             return self.scores(step)
-        return self.losses(step) if is_last or is_due(step, options.validate_every) else None
+        return self.losses(step) if is_last or validation_is_due else None
 
     def losses(self, step: int) -> dict[str, float]:
         """The loss with label smoothing, and the negative log-likelihood."""
@@ -101,8 +105,3 @@ class Validation:
         if not is_finite(agreed["nll"]):
             raise Diverged(f"the validation loss after step {step} is not finite")
         return agreed
-
-
-def is_due(step: int, every: int) -> bool:
-    """Whether an event that happens every `every` steps happens after this one; 0 means never."""
-    return every > 0 and step % every == 0

@@ -55,6 +55,15 @@ def test_the_state_of_a_run(runs: dict[str, tuple[Path, int]]) -> None:
     )
 
 
+def test_the_steps_of_a_run_in_epochs_are_those_of_its_status(tmp_path: Path) -> None:
+    path = begin(tmp_path / "run", "running", 40)
+    table = ProgressTable({"run": (path, None)})
+    assert table.read("run", active=True).steps == 40, "not known yet"
+    with RunFolder(path).claim() as run:
+        run.set_status("running", 40, planned_steps=160)
+    assert table.read("run", active=True).steps == 160
+
+
 def test_the_time_left_follows_from_the_steps_since_it_was_taken_up(
     runs: dict[str, tuple[Path, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,9 @@ from lamina.run_folder.folder import RunFolder
 from lamina.tasks.metric_tables import MetricRow, MetricTable
 from lamina.training.callbacks import display as module
 from lamina.training.callbacks.display import Display
+from lamina.training.config import TrainOptions
 from lamina.training.distributed.world import ALONE
+from lamina.training.length import Position
 from lamina.training.loop import Training
 from support.small_runs import config_for
 
@@ -34,9 +36,10 @@ def at_step(step: int, total: int) -> Any:
     batches = SimpleNamespace(attention_padding=lambda: 0.25)
     rows = (MetricRow("de", ("bleu en-de", "bleu de-en")), MetricRow("fr", ("bleu en-fr", "bleu fr-en")))
     tables = (MetricTable("BLEU by language", "language", ("from en", "into en"), rows),)
-    return SimpleNamespace(
+    position = property(lambda training: Position(training.step, training.step // 20, training.step % 20, 20))
+    return type("Training", (SimpleNamespace,), {"position": position})(
         step=step,
-        config=SimpleNamespace(train=SimpleNamespace(steps=total)),
+        config=SimpleNamespace(train=TrainOptions(steps=total)),
         batches=batches,
         task=SimpleNamespace(metric_tables=lambda: tables),
     )
@@ -52,7 +55,7 @@ def test_a_terminal_shows_a_bar_with_everything_and_the_time_left() -> None:
     display._bar.refresh()
     display.on_end(training)
     text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown.getvalue())
-    assert "5/100 loss 2.500  ppl 7.4  lr 1.25e-03  12,346 tok/s" in text
+    assert "5/100 epoch 0.25  loss 2.500  ppl 7.4  lr 1.25e-03  12,346 tok/s" in text
     assert re.search(r"tok/s (\d:\d\d:\d\d|-:--:--)", text), "time left"
     assert "\x1b[" in shown.getvalue()
 
@@ -71,10 +74,14 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
     assert shown.getvalue().splitlines() == [
         "padding: 25.0% of the attention scores, nothing elsewhere",
         *(
-            f"step {at}/2,000  loss 2.500  ppl 7.4  lr 1.25e-03  12,346 tok/s{left}"
-            for at, left in ((1, ""), (11, "  30 min 8 s left"), (21, "  31 min 25 s left"))
+            f"step {at}/2,000  epoch {epoch}  loss 2.500  ppl 7.4  lr 1.25e-03  12,346 tok/s{left}"
+            for at, epoch, left in (
+                (1, "0.05", ""),
+                (11, "0.55", "  30 min 8 s left"),
+                (21, "1.05", "  31 min 25 s left"),
+            )
         ),
-        "step 30  validation nll 2.0000  perplexity 7.39  bleu 12.35",
+        "step 30  epoch 1.50  validation nll 2.0000  perplexity 7.39  bleu 12.35",
         "something",
     ]
 
@@ -84,7 +91,7 @@ def test_metrics_of_a_table_have_a_line_for_each_column() -> None:
     values = {"nll": 2.0, "bleu en-de": 20.0, "bleu de-en": 25.0, "bleu en-fr": 30.0, "bleu": 25.0}
     display.on_validation(at_step(30, total=60), values)
     assert shown.getvalue().splitlines() == [
-        "step 30  validation nll 2.0000  perplexity 7.39  bleu 25.00",
+        "step 30  epoch 1.50  validation nll 2.0000  perplexity 7.39  bleu 25.00",
         "  from en:  de 20.00  fr 30.00",
         "  into en:  de 25.00",
     ]
@@ -106,5 +113,6 @@ def test_a_run_shows_its_steps_and_validations(stores: Path, tmp_path: Path) -> 
         Training(config, Store.open(config.data.store or ""), folder, ALONE, display).run()
     lines = shown.getvalue().splitlines()
     assert re.fullmatch(r"padding: [\d.]+% of the attention scores, nothing elsewhere", lines[0])
-    assert re.fullmatch(r"step 1/3  loss \d+\.\d{3}  ppl [\d.]+  lr \d\.\d\de-\d\d  [\d,]+ tok/s", lines[1])
+    numbers = r"loss \d+\.\d{3}  ppl [\d.]+  lr \d\.\d\de-\d\d  [\d,]+ tok/s"
+    assert re.fullmatch(rf"step 1/3  epoch 0\.\d\d  {numbers}", lines[1])
     assert [line.split("  ")[0] for line in lines if "validation nll" in line] == ["step 2", "step 3"]

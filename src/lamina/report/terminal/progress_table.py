@@ -47,8 +47,8 @@ class RunProgress:
 class ProgressTable:
     """Follows some runs; `update` reads their folders again."""
 
-    runs: Mapping[str, tuple[Path, int]]
-    """The folder and the number of steps of each run."""
+    runs: Mapping[str, tuple[Path, int | None]]
+    """The folder and the number of steps of each run; None where the length is given in epochs."""
     console: Console = field(default_factory=lambda: open_console(stderr=True, soft_wrap=False, markup=True))
     _began: dict[str, tuple[float, int]] = field(default_factory=dict)
     """When each run was first seen active, and at which step."""
@@ -87,8 +87,9 @@ class ProgressTable:
         elif state == "running":
             state = "waiting"  # it was killed, and is not resumed yet
         step = max(last.get("step", 0), status.step if status else 0)
+        steps = steps or (status.planned_steps if status else None) or 1
         losses = (_number(last, key) for key in ("nll", "valid_nll", "tokens_per_second"))
-        found = RunProgress(state, step, max(steps, step, 1), *losses)
+        found = RunProgress(state, step, max(steps, step), *losses)
         if active:
             began, first = self._began.setdefault(name, (time.monotonic(), step))
             done = step - first

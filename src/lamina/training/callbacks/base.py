@@ -30,7 +30,8 @@ class Callback:
     def on_step(self, training: Training, values: Mapping[str, Any]) -> None:
         """Called after every update.
 
-        values: `loss`, `nll`, `learning_rate`, `gradient_norm`, `tokens_per_second` and `epoch`.
+        values: `loss`, `nll`, `learning_rate`, `gradient_norm`, `tokens_per_second`, and `epoch`, the number of epochs
+            done, with a fraction.
         """
 
     def on_log(self, training: Training, values: Mapping[str, Any]) -> None:

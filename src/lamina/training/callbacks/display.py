@@ -44,21 +44,22 @@ class Display(Callback):
         if self.console.is_terminal:
             columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
             self._bar = Progress(*columns, console=self.console, transient=True)
-            self._bar.add_task("", total=training.config.train.steps, completed=training.step)
+            self._bar.add_task("", total=_total_steps(training), completed=training.step)
             self._bar.start()
 
     def on_step(self, training: Training, values: Mapping[str, Any]) -> None:
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=training.step, description=_describe(values))
+            total, text = _total_steps(training), _describe(training, values)
+            self._bar.update(self._bar.task_ids[0], total=total, completed=training.step, description=text)
         elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
-            of = f"{training.step:,}/{training.config.train.steps:,}"
-            self.console.print(f"step {of}  {_describe(values)}{self._time_left(training)}")
+            of = f"{training.step:,}/{_total_steps(training):,}"
+            self.console.print(f"step {of}  {_describe(training, values)}{self._time_left(training)}")
 
     def _time_left(self, training: Training) -> str:
         """At the mean speed so far, validations and checkpoints included; empty before the second step."""
         start, first = self._start
-        done, left = training.step - first, training.config.train.steps - training.step
+        done, left = training.step - first, _total_steps(training) - training.step
         return f"  {duration(left * (time.monotonic() - start) / done)} left" if done > 1 and left > 0 else ""
 
     def on_validation(self, training: Training, values: Mapping[str, float]) -> None:
@@ -66,8 +67,8 @@ class Display(Callback):
         apart = {"loss", "nll", "perplexity", *detail_metrics(tables)}
         others = "".join(f"  {name} {value:.2f}" for name, value in values.items() if name not in apart)
         nll = values["nll"]
-        text = f"step {training.step:,}  validation nll {nll:.4f}  perplexity {perplexity(nll):.2f}{others}"
-        self.console.print(text)
+        text = f"validation nll {nll:.4f}  perplexity {perplexity(nll):.2f}{others}"
+        self.console.print(f"step {training.step:,}  {_epochs(training)}  {text}")
         for table in tables:
             for at, column in enumerate(table.columns):
                 cells = [(row.name, row.read(values)[at]) for row in table.rows]
@@ -81,8 +82,18 @@ class Display(Callback):
             self._bar = None
 
 
-def _describe(values: Mapping[str, Any]) -> str:
+def _total_steps(training: Training) -> int:
+    return training.position.total_steps(training.config.train)
+
+
+def _epochs(training: Training) -> str:
+    """`epoch 2.35`, the number of epochs done, with `/15` where the config says how many there are."""
+    epochs = training.config.train.epochs
+    return f"epoch {training.position.epochs:.2f}" + (f"/{epochs}" if epochs else "")
+
+
+def _describe(training: Training, values: Mapping[str, Any]) -> str:
     return (
-        f"loss {values['loss']:.3f}  ppl {perplexity(values['nll']):.1f}  lr {values['learning_rate']:.2e}  "
-        f"{values['tokens_per_second']:,.0f} tok/s"
+        f"{_epochs(training)}  loss {values['loss']:.3f}  ppl {perplexity(values['nll']):.1f}  "
+        f"lr {values['learning_rate']:.2e}  {values['tokens_per_second']:,.0f} tok/s"
     )
