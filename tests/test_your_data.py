@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import tomllib
@@ -14,6 +15,7 @@ from lamina.data.prepare import prepare
 from lamina.data.readers import READERS
 from lamina.data.sources import chosen_options
 from lamina.runs.run import Run
+from lamina.tasks import build_task
 from lamina.training.config import RunConfig
 from lamina.training.config_template import write_template
 from support.speech_files import archive, flac, librispeech, tone
@@ -97,3 +99,25 @@ def test_it_is_prepared_and_trained_on(name: str, tmp_path: Path, monkeypatch: p
         [found] = run.predict([text])
         assert found is not None
         assert found.label in store.labels
+
+
+def test_the_language_pairs_of_the_multilingual_page_are_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An English sentence is in the same split in every pair."""
+    monkeypatch.chdir(tmp_path)
+    text = DOCUMENT.with_name("multilingual.md").read_text()
+    found = dict(re.findall(r"^```toml\n# ([\w-]+)\.toml, .*?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    Path("tatoeba.toml").write_text(found["tatoeba"])
+    Path("data").mkdir()
+    english = [sentence(number) for number in range(2000)]
+    for pair in ("de-en", "es-en", "fr-en", "nl-en"):
+        rows = "".join(f"{pair} {line.upper()}\t{line}\n" for line in english)
+        Path("data", f"{pair}.tsv.gz").write_bytes(gzip.compress(rows.encode()))
+    store = prepare(chosen_options("tatoeba.toml", ["tokenizer.size=400"], {}))
+    counts = {split: {len(store[name]) for name in store.sets(split)} for split in ("train", "valid", "test")}
+    assert all(len(each) == 1 for each in counts.values()), "the same sentences in every pair"
+    Path("run.toml").write_text(found["tatoeba-run"])
+    config = RunConfig.read(read_values("run.toml", ["train.steps=1", "train.samples=0"]), where="test")
+    task = build_task(config.task, store, config.task_options)
+    assert [row.name for row in task.metric_tables()[0].rows] == ["de", "es", "fr", "nl"]
