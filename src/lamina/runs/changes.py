@@ -10,7 +10,9 @@ from lamina.data.store import Manifest, Store
 from lamina.errors import UserError
 from lamina.options import Affects, Options, options_of, result_values, section_of
 from lamina.run_folder.folder import RunFolder
+from lamina.run_folder.starting_point import StartingPoint
 from lamina.training.config import RunConfig
+from lamina.training.start_from import find_start
 
 Difference = tuple[str, Any, Any]
 """A key, its former value and its present one."""
@@ -31,6 +33,13 @@ def record_start(folder: RunFolder, config: RunConfig, store: Store) -> None:
     folder.copy_data(store)
 
 
+def record_starting_point(folder: RunFolder, started_from: StartingPoint | None) -> None:
+    """Store which weights a new run was started from; a former record of the folder is removed."""
+    folder.started_from.unlink(missing_ok=True)
+    if started_from is not None:
+        started_from.save(folder.started_from)
+
+
 def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, store: Store) -> None:
     """Refuse to resume a run if its data, or a value of its config that affects results, has changed."""
     before, after = (result_values(each.resolved(store), Affects.RESULTS) for each in (former, config))
@@ -45,9 +54,22 @@ def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, stor
             f"{former.train.steps:,} and is {config.train.steps:,}: the steps before would have had other learning "
             "rates.\nUse another folder, undo the change, or continue anyway with --force"
         )
+    if _starts_elsewhere(folder, former, config, store):
+        raise UserError(
+            f"{folder.path}: this run was started from other weights: start_from was {former.start_from!r}, is "
+            f"{config.start_from!r}\nUse another folder, undo the change, or continue anyway with --force"
+        )
     own = folder.data_copy(lambda: store.folder).manifest
     if difference := _data_difference(own, store):
         raise UserError(f"{folder.path}: {difference}\nUse another folder, or continue anyway with --force")
+
+
+def _starts_elsewhere(folder: RunFolder, former: RunConfig, config: RunConfig, store: Store) -> bool:
+    """Whether the config names other weights to start from; those of a run that was moved are the same."""
+    if (former.start_from, former.start_from_checkpoint) == (config.start_from, config.start_from_checkpoint):
+        return False  # they are not read again
+    before, now = StartingPoint.load(folder.started_from), find_start(config, store)
+    return (before.sha256 if before else None) != (now.sha256 if now else None)
 
 
 def refuse_other_data(folder: RunFolder, own: Manifest, store: Store) -> None:

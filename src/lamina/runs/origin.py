@@ -16,6 +16,7 @@ from lamina.options import Affects, Options, result_values
 from lamina.run_folder.checkpoints import COUNTERS, ORIGIN
 from lamina.run_folder.folder import RunFolder
 from lamina.run_folder.seal import DamagedCheckpoint, check
+from lamina.run_folder.starting_point import StartingPoint
 from lamina.runs.changes import differences, list_differences
 from lamina.training.config import RunConfig
 
@@ -27,6 +28,8 @@ class Origin(Options):
     """The identity of the run, as in its status."""
     config: dict[str, Any]
     """The resolved values that affect results."""
+    started_from: str = ""
+    """The hash of the weights that the run was started from; empty if it was initialised at random."""
 
     @classmethod
     def of(cls, folder: RunFolder) -> Origin:
@@ -34,7 +37,12 @@ class Origin(Options):
         status = folder.status()
         assert status is not None
         stored = RunConfig.read_stored(folder.config)  # as it will be read again
-        return cls(run=status.run, config=result_values(stored, Affects.RESULTS))
+        start = StartingPoint.load(folder.started_from)
+        return cls(
+            run=status.run,
+            config=result_values(stored, Affects.RESULTS),
+            started_from=start.sha256 if start else "",
+        )
 
 
 def read_origin(checkpoint: Path) -> Origin | None:

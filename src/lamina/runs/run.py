@@ -28,7 +28,7 @@ from lamina.generate.int8 import quantise
 from lamina.model.transformer import Transformer
 from lamina.run_folder.checkpoints import BEST
 from lamina.run_folder.folder import RunFolder, Status
-from lamina.runs.changes import former_config, record_start, refuse_changes, refuse_other_data
+from lamina.runs.changes import former_config, record_start, record_starting_point, refuse_changes, refuse_other_data
 from lamina.runs.diagnose import Extent, diagnose_run
 from lamina.runs.evaluation import evaluate_other_data, evaluate_split
 from lamina.runs.inference import Inference
@@ -120,10 +120,14 @@ class Run(Inference):
 
         def record() -> None:
             record_start(self.folder, self.config, store)
+            if training.step == 0:
+                record_starting_point(self.folder, training.started_from)
             self.folder.set_status("running", training.step)
             training.origin = Origin.of(self.folder).model_dump(mode="json")
 
         world.on_first(record)  # only now, because a config whose model cannot be built must not be stored
+        if training.started_from is not None:
+            display.note(training.started_from.describe())
         for note in self.config.schedule.notes(self.config.train.steps):
             display.note(note)
         try:
