@@ -52,7 +52,7 @@ ABSENT = "none"
 
 
 @dataclass(frozen=True)
-class Difference:
+class ModelDifference:
     """A parameter or option in which the model differs from the one it is to be started from."""
 
     name: str
@@ -110,18 +110,18 @@ class Start:
 
     def _compare(
         self, options: ModelOptions, have: Mapping[str, Tensor], weights: Mapping[str, Tensor]
-    ) -> Iterator[Difference]:
+    ) -> Iterator[ModelDifference]:
         """All differences outside the output layer: of options first, then of parameters."""
         own = meaning_of(options)
         for key in MEANING:
             if own[key] != self.options[key]:
-                yield Difference(f"model.{key}", repr(own[key]), repr(self.options[key]))
+                yield ModelDifference(f"model.{key}", repr(own[key]), repr(self.options[key]))
         for name in dict.fromkeys((*have, *weights)):
             if name.startswith(OUTPUT_LAYER):
                 continue
             ours, theirs = _shape(have.get(name)), _shape(weights.get(name))
             if ours != theirs:
-                yield Difference(name, ours, theirs)
+                yield ModelDifference(name, ours, theirs)
 
     def _same_output_layer(
         self, options: ModelOptions, have: Mapping[str, Tensor], weights: Mapping[str, Tensor]
