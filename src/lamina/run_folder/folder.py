@@ -5,6 +5,7 @@
       status.json                 state, step, times, version; hashes of the files that no other hash covers
       metrics.jsonl               losses and metrics, a line for each logged step
       samples.jsonl               outputs of the model at each validation
+      started_from.json           the weights that the run was started from, if it has start_from
       manifest.json, tokenizer*.json   copies of the store's, the only ones that evaluation and generation use
       checkpoints/                step-00001000/ …, latest, best
       average/                    the average of several checkpoints
@@ -71,6 +72,7 @@ class RunFolder:
         self.config = self.path / "config.toml"
         self.samples = SamplesFile(self.path / "samples.jsonl")
         self.metrics = JsonLines(self.path / "metrics.jsonl")
+        self.started_from = self.path / "started_from.json"
         self.checkpoints = self.path / "checkpoints"
         self.latest, self.best = self.checkpoints / LATEST, self.checkpoints / BEST
         self.average = self.path / AVERAGE

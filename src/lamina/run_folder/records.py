@@ -68,6 +68,8 @@ class Fingerprint(Options):
     """Every value that affects results, with the preset's in place of its name."""
     data: str
     """The hash of the store's manifest, which holds the hashes of all its files."""
+    started_from: str = ""
+    """The hash of the weights that the run starts from; empty if it is initialised at random."""
     versions: dict[str, int]
     """The result versions, by component: `shared path`, `scheme b2t`, `task translation`."""
 

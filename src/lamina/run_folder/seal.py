@@ -40,6 +40,15 @@ def check(folder: Path, names: Collection[str]) -> None:
             _check_file(folder, each, sealed)
 
 
+def hashes_of(folder: Path, name: str) -> dict[str, str]:
+    """The sealed hashes of a file, or of all shards in the folder that is in its place, by name."""
+    sealed = FORMAT.load(folder / MANIFEST)["files"]
+    inside = f"{Path(name).stem}/"
+    return {
+        each: FileRecord.read(sealed[each], each).sha256 for each in sealed if each == name or each.startswith(inside)
+    }
+
+
 def _check_file(folder: Path, name: str, sealed: Mapping[str, Any]) -> None:
     if name not in sealed:
         raise DamagedCheckpoint(f"{folder / name}: not in the manifest, so the checkpoint is damaged.")

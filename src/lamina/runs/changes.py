@@ -11,10 +11,12 @@ from lamina.data.store import Manifest, Store
 from lamina.errors import UserError
 from lamina.options import Affects, Options, options_of, result_values, section_of
 from lamina.run_folder.folder import RunFolder
+from lamina.run_folder.starting_point import StartingPoint
 from lamina.run_folder.status import describe_change
 from lamina.tasks import build_task
 from lamina.training.config import RunConfig
 from lamina.training.length import planned_steps
+from lamina.training.start_from import find_start
 
 Difference = tuple[str, Any, Any]
 """A key, its former value and its present one."""
@@ -55,6 +57,13 @@ def _results_of(config: RunConfig) -> dict[str, Any]:
     return result_values(config, Affects.RESULTS)
 
 
+def record_starting_point(folder: RunFolder, started_from: StartingPoint | None) -> None:
+    """Store which weights a new run was started from; a former record of the folder is removed."""
+    folder.started_from.unlink(missing_ok=True)
+    if started_from is not None:
+        started_from.save(folder.started_from)
+
+
 def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, store: Store) -> None:
     """Refuse to resume a run if its data, or a value of its config that affects results, has changed."""
     before, after = (result_values(each.resolved(store), Affects.RESULTS) for each in (former, config))
@@ -68,6 +77,11 @@ def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, stor
             f"{folder.path}: the schedule {config.schedule.name!r} depends on the length of training, which was "
             f"{_length(former)} and is {_length(config)}: the steps before would have had other learning rates.\n"
             "Use another folder, undo the change, or continue anyway with --force"
+        )
+    if _starts_elsewhere(folder, former, config, store):
+        raise UserError(
+            f"{folder.path}: this run was started from other weights: start_from was {former.start_from!r}, is "
+            f"{config.start_from!r}\nUse another folder, undo the change, or continue anyway with --force"
         )
     own = folder.data_copy(lambda: store.folder).manifest
     if difference := _data_difference(own, store):
@@ -85,6 +99,14 @@ def is_longer(config: RunConfig, former: RunConfig, store: Store) -> bool:
 def _length(config: RunConfig) -> str:
     steps, epochs = config.train.steps, config.train.epochs
     return f"train.epochs = {epochs}" if steps is None else f"train.steps = {steps:,}"
+
+
+def _starts_elsewhere(folder: RunFolder, former: RunConfig, config: RunConfig, store: Store) -> bool:
+    """Whether the config names other weights to start from; those of a run that was moved are the same."""
+    if (former.start_from, former.start_from_checkpoint) == (config.start_from, config.start_from_checkpoint):
+        return False  # they are not read again
+    before, now = StartingPoint.load(folder.started_from), find_start(config, store)
+    return (before.sha256 if before else None) != (now.sha256 if now else None)
 
 
 def refuse_other_data(folder: RunFolder, own: Manifest, store: Store) -> None:

@@ -27,6 +27,7 @@ from lamina.files.progress import Progress, no_progress
 from lamina.model.transformer import Transformer
 from lamina.run_folder.checkpoints import AVERAGE, BEST, LATEST, step_of
 from lamina.run_folder.folder import RunFolder
+from lamina.run_folder.starting_point import StartingPoint
 from lamina.tasks import build_task
 from lamina.tasks.base import Inputs, Task
 from lamina.training.checkpoint import storage as checkpoint
@@ -36,6 +37,7 @@ from lamina.training.distributed.world import join_world
 from lamina.training.length import planned_steps
 from lamina.training.optimisers import build_optimiser, set_learning_rate
 from lamina.training.schedule import build_schedule
+from lamina.training.start_from import Start, find_start
 
 if TYPE_CHECKING:
     from lamina.runs.run import Run
@@ -114,12 +116,15 @@ def _at_initialisation(run: Run, store: Store, extent: Extent) -> Subject:
     config = run.config
     task = build_task(config.task, store, config.task_options)
     inputs = _batches(task, config, extent)
+    start, notes = _find_start(run, store)
 
     def factory(seed: int, num_layers: int | None) -> nn.Module:
         chosen = config.model if num_layers is None else config.model.model_copy(update={"num_layers": num_layers})
         torch.manual_seed(seed)
         model = Transformer.build(task.model_options(chosen)).to(inputs[0].device)
         task.calibrate(model, inputs[0])
+        if start is not None and num_layers is None:
+            start.load_into(model, accept=config.start_from_differences == "accept")
         return model
 
     adaptive = config.optimiser.choose().is_adaptive
@@ -127,12 +132,28 @@ def _at_initialisation(run: Run, store: Store, extent: Extent) -> Subject:
         run.path.name,
         _passes(task, inputs),
         factory=factory,
-        any_depth=extent.depths,
+        any_depth=extent.depths and start is None,  # trained weights are of one depth
+        notes=notes,
         depths=extent.output_depths,
         learning_rate=extent.learning_rate or (config.schedule.learning_rate if adaptive else None),
         warmup=extent.warmup,
         thresholds=config.diagnose.thresholds,
     )
+
+
+def _find_start(run: Run, store: Store) -> tuple[Start | None, list[str]]:
+    """The weights that a run starts from, if they can still be read, and a note about them."""
+    where = run.config.start_from
+    if where is None:
+        return None, []
+    try:
+        start = find_start(run.config, store)
+    except UserError as error:
+        return None, [f"the start is that of models initialised at random, because start_from cannot be read: {error}"]
+    recorded = StartingPoint.load(run.folder.started_from)
+    if recorded is not None and start is not None and recorded.sha256 != start.sha256:
+        return None, [f"the start is that of models initialised at random: {where} has other weights than it had"]
+    return start, [f"all weights but a new output layer are those of {where} at the start"]
 
 
 def _at_checkpoint(run: Run, saved: Path, extent: Extent) -> Subject:

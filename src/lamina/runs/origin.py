@@ -19,6 +19,7 @@ from lamina.options import Affects, Options, result_values
 from lamina.run_folder.checkpoints import COUNTERS, ORIGIN
 from lamina.run_folder.folder import RunFolder
 from lamina.run_folder.seal import DamagedCheckpoint, check
+from lamina.run_folder.starting_point import StartingPoint
 from lamina.runs.changes import differences, list_differences
 from lamina.training.config import RunConfig
 
@@ -32,6 +33,8 @@ class Origin(Options):
     """The resolved values that affect results."""
     data: str = ""
     """The hash of the data, as in the run's manifest; empty if an earlier version wrote the checkpoint."""
+    started_from: str = ""
+    """The hash of the weights that the run was started from; empty if it was initialised at random."""
 
     @classmethod
     def of(cls, folder: RunFolder) -> Origin:
@@ -39,7 +42,13 @@ class Origin(Options):
         status = folder.status()
         assert status is not None
         stored = RunConfig.read_stored(folder.config)  # as it will be read again
-        return cls(run=status.run, config=result_values(stored, Affects.RESULTS), data=_data_hash(folder))
+        start = StartingPoint.load(folder.started_from)
+        return cls(
+            run=status.run,
+            config=result_values(stored, Affects.RESULTS),
+            data=_data_hash(folder),
+            started_from=start.sha256 if start else "",
+        )
 
 
 def read_origin(checkpoint: Path) -> Origin | None:

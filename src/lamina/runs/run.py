@@ -35,6 +35,7 @@ from lamina.runs.changes import (
     former_config,
     is_longer,
     record_start,
+    record_starting_point,
     refuse_changes,
     refuse_other_data,
 )
@@ -128,11 +129,15 @@ class Run(Inference):
 
         def record() -> None:
             record_start(self.folder, self.config, store)
+            if training.step == 0:
+                record_starting_point(self.folder, training.started_from)
             identity = known_identity(self.folder)
             self.folder.set_status("running", training.step, run=identity, planned_steps=training.planned_steps)
             training.origin = Origin.of(self.folder).model_dump(mode="json")
 
         world.on_first(record)  # only now, because a config whose model cannot be built must not be stored
+        if training.started_from is not None:
+            display.note(training.started_from.describe())
         for note in self.config.schedule.notes(training.planned_steps):
             display.note(note)
         try:

@@ -36,6 +36,7 @@ from lamina.studies.engines.local import LocalEngine
 from lamina.studies.reuse import changes_between, fingerprint
 from lamina.tasks import build_task
 from lamina.terminal import open_console
+from lamina.training.start_from import start_model
 
 POLL_SECONDS = 0.5
 
@@ -119,7 +120,8 @@ def _build_on_meta(cell: GridCell, folder: Path) -> Store:
     try:
         task = build_task(cell.config.task, store, cell.config.task_options)
         with torch.device("meta"):
-            Transformer.build(task.model_options(cell.config.model))
+            model = Transformer.build(task.model_options(cell.config.model))
+        start_model(cell.config, store, model)  # copies nothing, but compares names and shapes
     except UserError as error:
         raise UserError(f"{cell.name}: {error}") from error
     return store

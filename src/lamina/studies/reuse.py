@@ -33,6 +33,7 @@ from lamina.runs.diagnose import Extent
 from lamina.tasks import TASKS
 from lamina.training.config import RunConfig
 from lamina.training.optimisers import OPTIMISERS
+from lamina.training.start_from import find_start
 
 
 def fingerprint(config: RunConfig, store: Store) -> Fingerprint:
@@ -40,6 +41,7 @@ def fingerprint(config: RunConfig, store: Store) -> Fingerprint:
     return Fingerprint(
         config=result_values(config.resolved(store), Affects.RESULTS, Affects.LENGTH, Affects.ROUNDING),
         data=hash_file(store.folder / MANIFEST),
+        started_from=start.sha256 if (start := find_start(config, store)) else "",
         versions=result_versions(config),
     )
 
@@ -50,6 +52,8 @@ def changes_between(before: Fingerprint | None, now: Fingerprint) -> list[str]:
         return ["the former run has no record of what it depends on"]
     found = [f"{key}: {old} -> {new}" for key, old, new in differences(before.config, now.config, RunConfig)]
     found += [f"data: {before.data[:12]} -> {now.data[:12]}"] if before.data != now.data else []
+    if before.started_from != now.started_from:
+        found.append(f"start_from: other weights, {before.started_from[:12]} -> {now.started_from[:12]}")
     is_same_config = before.config == now.config
     for component, old, new in differences(before.versions, now.versions):
         if old is None and is_same_config:

@@ -6,7 +6,7 @@ To add a task, see CONTRIBUTING: it is one new file in this folder.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -324,6 +324,14 @@ class Task:
         train, held_out = self._frequencies("train", size), self._frequencies(split, size)
         probabilities = (train + 1) / (train + 1).sum()
         return float(-(held_out * np.log(probabilities)).sum() / held_out.sum())
+
+    def describe_failure(self, split: str, nll: float, measure: Callable[[], Mapping[str, float]]) -> str:
+        """Why a model has failed whose training has ended: its loss is not below a unigram model's; else empty.
+
+        measure: gives the metrics of the split.
+        """
+        unigram = self.unigram_nll(split)
+        return "" if nll < unigram else f"validation loss {nll:.3f} is not below a unigram model's {unigram:.3f}"
 
     def _frequencies(self, split: str, size: int) -> NDArray[np.float64]:
         found = np.zeros(size)

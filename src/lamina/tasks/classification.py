@@ -144,6 +144,20 @@ class Classification(Task):
         loss = F.cross_entropy(model(**inputs.arguments), inputs.labels, reduction="sum")
         return Losses(loss, loss.detach(), inputs.count)
 
+    def describe_failure(self, split: str, nll: float, measure: Callable[[], Mapping[str, float]]) -> str:
+        """As for other tasks, but a classifier that is right more often than the majority class has not failed.
+
+        The loss of a fine-tuned classifier often rises above a unigram model's: a few labels are wrong, with certainty.
+        """
+        failure = super().describe_failure(split, nll, measure)
+        if not failure:
+            return ""
+        counts = self._frequencies(split, len(self.store.labels))
+        majority = 100 * counts.max() / counts.sum()
+        reached = measure()["accuracy"]
+        above = f", and accuracy {reached:.1f} is not above the majority class's {majority:.1f}"
+        return "" if reached > majority else failure + above
+
     @torch.no_grad()
     def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
         predicted, correct = [], []

@@ -157,6 +157,15 @@ class RunConfig(Options):
     """The task; installed packages may add others."""
     task_options: Annotated[SerializeAsAny[Options], OptionsOf("task")] = Field(Options(), validate_default=True)
     """Options of the task."""
+    start_from: Annotated[str | None, Affects.NOTHING] = None  # the weights are compared by hash
+    """Trained weights to start from, instead of an initialisation at random: the folder of a run, relative to the
+    working directory. The output layer is new if it is of another kind or size; all other weights are loaded. The data
+    must be prepared with the tokenizer of that run."""
+    start_from_checkpoint: Annotated[str, Affects.NOTHING] = "best"
+    """The checkpoint of that run: `best`, `latest`, `average` or `step-…`."""
+    start_from_differences: Literal["refuse", "accept"] = "refuse"
+    """What happens if the model differs from the one to start from. `refuse` lists every difference of options, names
+    and shapes; `accept` leaves parameters that are missing there, or of another shape, at their initial values."""
     data: DataOptions = DataOptions()
     """The data and its batches."""
     model: ModelChoices = Field(ModelChoices(), validate_default=True)

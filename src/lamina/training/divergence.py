@@ -65,25 +65,25 @@ class LossMonitor:
             )
 
 
-def judge_end(nll: float, unigram_nll: float, step: int, warmup_steps: int) -> tuple[RunState, str]:
-    """The state of a run that has ended, by its last validation loss, and the reason if it is not `finished`.
+def judge_end(failure: str, step: int, warmup_steps: int) -> tuple[RunState, str]:
+    """The state of a run that has ended, and the reason if it is not `finished`.
 
-    A run no better than a unigram model has failed, unless it was too short to become better.
+    failure: why the task calls the model a failure, see `Task.describe_failure`; empty if it does not. Such a run has
+        failed, unless it was too short to become better.
     """
-    if nll < unigram_nll:
+    if not failure:
         return "finished", ""
-    what = f"validation loss {nll:.3f} is not below a unigram model's {unigram_nll:.3f}"
     if step < warmup_steps:
         return "too short", (
-            f"{what}, but the run ended at step {step:,} of a warm-up of {warmup_steps:,}; to judge it, raise "
+            f"{failure}, but the run ended at step {step:,} of a warm-up of {warmup_steps:,}; to judge it, raise "
             "train.steps or lower schedule.warmup_steps"
         )
     if step < FEWEST_STEPS:
         return (
             "too short",
-            f"{what}, but {step:,} steps are too few to judge it; raise train.steps to {FEWEST_STEPS:,} or more",
+            f"{failure}, but {step:,} steps are too few to judge it; raise train.steps to {FEWEST_STEPS:,} or more",
         )
-    return "failed", what
+    return "failed", failure
 
 
 def is_finite(value: Tensor | float) -> bool:

@@ -24,6 +24,7 @@ from lamina.model.transformer import Transformer
 from lamina.run_folder.checkpoints import ORIGIN
 from lamina.run_folder.folder import RunFolder
 from lamina.run_folder.metrics import FINAL, VALID, prefixed
+from lamina.run_folder.starting_point import StartingPoint
 from lamina.run_folder.status import RunState
 from lamina.tasks import build_task
 from lamina.tasks.base import MAX_TOKENS, Inputs
@@ -43,6 +44,7 @@ from lamina.training.optimisers import build_optimiser, set_learning_rate
 from lamina.training.precision import Precision
 from lamina.training.schedule import build_schedule
 from lamina.training.signals import Interrupts
+from lamina.training.start_from import start_model
 from lamina.training.validation import Validation
 
 FAILED = 1000
@@ -88,8 +90,11 @@ class Training:
         if options.parallel == "fsdp" and world.size > 1:
             check_shared(folder.checkpoints, world)
         saved = checkpoint.find_latest(folder.checkpoints, world)
+        self.started_from: StartingPoint | None = None
+        """The weights that a new run was started from; None for a resumed one, which does not read them again."""
         if saved is None:
             self.task.calibrate(self.model, self.batches.first().to(world.device))
+            self.started_from = world.on_all(lambda: start_model(config, store, self.model))
         if options.compile:
             compile_layers(self.model)
         self.parallel = parallelise(self.model, options.parallel, world)
@@ -307,14 +312,16 @@ class Training:
     def _finish(self) -> tuple[RunState, str]:
         """Measure the task's metrics at the end, and return how the run ended.
 
-        The task's metrics are measured only if the model is better than a unigram model.
+        The task decides whether the model is better than a unigram model; only then its metrics are measured.
         """
         last = self.validation.last
         if last is None or last[0] != self.step:  # resumed, with fewer steps than were done
             self._validated(self.validation.losses(self.step))
         assert self.validation.last is not None
-        nll, unigram_nll = self.validation.last[1], self.task.unigram_nll("valid")
-        state, reason = judge_end(nll, unigram_nll, self.step, self.config.schedule.warmup)
+        failure = self.task.describe_failure(
+            "valid", self.validation.last[1], lambda: self.validation.scores(self.step)
+        )
+        state, reason = judge_end(failure, self.step, self.config.schedule.warmup)
         if state != "finished":
             return state, reason
         self.log(prefixed(FINAL, self.validation.scores(self.step)))
