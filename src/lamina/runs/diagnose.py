@@ -74,7 +74,9 @@ def diagnose_run(run: Run, extent: Extent, progress: Progress = no_progress) -> 
 
 def diagnose_config(run: Run, extent: Extent, progress: Progress = no_progress) -> Diagnosis:
     """Measure the models of a run that need not have been started; nothing is written into its folder."""
-    return examine(subject_at_initialisation(run, run.open_store(progress), extent), seeds=extent.seeds, progress=progress)
+    return examine(
+        subject_at_initialisation(run, run.open_store(progress), extent), seeds=extent.seeds, progress=progress
+    )
 
 
 def subjects_of(run: Run, extent: Extent, progress: Progress = no_progress) -> Iterator[Subject]:

@@ -23,7 +23,7 @@ from lamina.files.atomic import write_file
 from lamina.files.progress import Progress, no_progress
 from lamina.studies.papers import STUDIES
 from lamina.studies.result_table import Label, ResultRow, ResultTable
-from lamina.studies.samples import Seed
+from lamina.studies.samples import SampleSeed
 from lamina.studies.study import JudgedClaim, Scale, Study, StudyContext
 from lamina.studies.verdicts import Verdict
 from lamina.version import __version__
@@ -37,7 +37,7 @@ class StoredSample(TypedResult):
 
     quantity: str
     labels: dict[str, Label]
-    seeds: tuple[Seed, ...]
+    seeds: tuple[SampleSeed, ...]
     values: tuple[float | None, ...]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from lamina.diagnosis.measurement import Series, TypedResult
 from lamina.errors import UserError
-from lamina.studies.samples import Sample, Seed, fit_line
+from lamina.studies.samples import Sample, SampleSeed, fit_line
 
 Label = str | int | float
 """The value of a label."""
@@ -28,7 +28,7 @@ class ResultRow(TypedResult):
     quantity: str
     value: float | None
     """None if the run failed."""
-    seed: Seed = None
+    seed: SampleSeed = None
     labels: dict[str, Label] = {}
 
 
@@ -103,7 +103,7 @@ class ResultTable(Sequence[ResultRow]):
         function: Callable[[Sequence[float], Sequence[float]], float],
     ) -> Sample:
         samples = self.along(name, quantity, **labels)
-        found: dict[Seed, float | None] = {}
+        found: dict[SampleSeed, float | None] = {}
         for seed in next(iter(samples.values())).by_seed:
             pairs = [(float(place), sample.by_seed.get(seed)) for place, sample in samples.items()]
             y = [value for _, value in pairs if value is not None]

@@ -17,7 +17,7 @@ from lamina.errors import UserError
 from lamina.formatting import short
 
 CONFIDENCE = 0.95
-Seed = int | None
+SampleSeed = int | None
 """The seed of a value; None for an exact one."""
 
 
@@ -39,7 +39,7 @@ class Interval:
 class Sample:
     """The values of one quantity under one condition, by seed."""
 
-    by_seed: Mapping[Seed, float | None]
+    by_seed: Mapping[SampleSeed, float | None]
 
     @classmethod
     def exact(cls, value: float) -> Self:
@@ -83,15 +83,15 @@ class Sample:
         return self._combined(other, lambda one, two: one / two if two else math.nan)
 
     def _combined(self, other: Sample | float, function: Callable[[float, float], float]) -> Sample:
-        """Seed by seed; an exact operand is combined with every seed. Pairs of which one failed are None."""
+        """SampleSeed by seed; an exact operand is combined with every seed. Pairs of which one failed are None."""
         other = Sample.exact(float(other)) if isinstance(other, int | float) else other
         if self.is_exact or other.is_exact:
-            seeds: Sequence[Seed] = list(other.by_seed if self.is_exact else self.by_seed)
+            seeds: Sequence[SampleSeed] = list(other.by_seed if self.is_exact else self.by_seed)
         else:
             seeds = [seed for seed in self.by_seed if seed in other.by_seed]
         if not seeds:
             raise UserError("the two samples have no seed in common")
-        combined: dict[Seed, float | None] = {}
+        combined: dict[SampleSeed, float | None] = {}
         for seed in seeds:
             one, two = (each.by_seed[None if each.is_exact else seed] for each in (self, other))
             combined[seed] = None if one is None or two is None else function(one, two)
@@ -103,7 +103,7 @@ def combine(function: Callable[[Sequence[float]], float], samples: Sequence[Samp
     seeds = [seed for seed in samples[0].by_seed if all(seed in each.by_seed for each in samples)]
     if not seeds:
         raise UserError("the samples have no seed in common")
-    found: dict[Seed, float | None] = {}
+    found: dict[SampleSeed, float | None] = {}
     for seed in seeds:
         values = [each.by_seed[seed] for each in samples]
         present = [value for value in values if value is not None]

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from lamina.studies.papers.theory import (
-    LinearFeedForward,
     MeanAttention,
-    ReluFeedForward,
+    OneMatrix,
+    TwoMatrices,
     gaussian_inputs,
     run_theory,
     squared_norm,
@@ -19,7 +19,7 @@ from lamina.studies.papers.theory import (
 def test_sub_layers_are_those_of_the_proofs() -> None:
     torch.manual_seed(1)
     x = torch.randn(2, 3, 8)
-    attention, relu, linear = MeanAttention(8), ReluFeedForward(8), LinearFeedForward(8)
+    attention, relu, linear = MeanAttention(8), TwoMatrices(8), OneMatrix(8)
     for sentence in range(2):
         mean = torch.stack([attention.value @ x[sentence, at] for at in range(3)]).mean(0)
         torch.testing.assert_close(attention(x)[sentence], mean.expand(3, 8))

@@ -26,7 +26,7 @@ class MeanAttention(nn.Module):
         return (x @ self.value.T).mean(-2, keepdim=True).expand_as(x)
 
 
-class ReluFeedForward(nn.Module):
+class TwoMatrices(nn.Module):
     """f(x) = W² relu(W¹ x)."""
 
     def __init__(self, dim: int) -> None:
@@ -37,7 +37,7 @@ class ReluFeedForward(nn.Module):
         return (x @ self.inner.T).relu() @ self.outer.T
 
 
-class LinearFeedForward(nn.Module):
+class OneMatrix(nn.Module):
     """f(x) = W x."""
 
     def __init__(self, dim: int) -> None:
@@ -55,7 +55,7 @@ def _matrix(dim: int) -> nn.Parameter:
 def theory_stack(residual: str, num_layers: int, dim: int, *, seed: int, linear: bool = False) -> Stack:
     """A stack of layers of attention and feed-forward."""
     torch.manual_seed(seed)
-    feed_forward = LinearFeedForward if linear else ReluFeedForward
+    feed_forward = OneMatrix if linear else TwoMatrices
     layers = [(MeanAttention(dim), feed_forward(dim)) for _ in range(num_layers)]
     return Stack(layers, model_dim=dim, residual=residual, init=None, dropout=0.0)
 

@@ -17,7 +17,7 @@ from lamina.report.figures.panels import Curve, Panel
 from lamina.report.figures.style import LineStyle, scheme_style
 from lamina.studies.papers.initial_models import expected_gradients, initial_subject
 from lamina.studies.papers.theory import gaussian_inputs, run_theory, squared_norm, theory_stack
-from lamina.studies.result_table import ResultRow, ResultTable
+from lamina.studies.result_table import Missing, ResultRow, ResultTable
 from lamina.studies.samples import Sample
 from lamina.studies.study import Exhibit, Study, StudyContext, claim
 from lamina.studies.verdicts import Verdict, above, all_of, below, within
@@ -315,7 +315,10 @@ def _last_gradients(results: ResultTable, scheme: str) -> ResultTable:
 
 
 def _least_depth(results: ResultTable) -> int:
-    return min(int(row.labels["depth"]) for row in results.where("gradient"))
+    rows = results.where("gradient")
+    if not rows:
+        raise Missing("gradient was not measured")
+    return min(int(row.labels["depth"]) for row in rows)
 
 
 def _slope(results: ResultTable, scheme: str, stack: str, matrix: str) -> Sample:
