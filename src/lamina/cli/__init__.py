@@ -9,3 +9,4 @@ from lamina.cli.start import demo, init, schemes, prepare
 from lamina.cli.training import train, plan, compare, average
 from lamina.cli.models import evaluate, generate, predict
 from lamina.cli.reports import runs, report, diagnose
+from lamina.cli.studies import study

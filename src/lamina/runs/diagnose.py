@@ -94,7 +94,9 @@ def _watched(folder: RunFolder) -> Diagnosis:
 
 def diagnose_config(run: Run, extent: Extent, progress: Progress = no_progress) -> Diagnosis:
     """Measure the models of a run that need not have been started; nothing is written into its folder."""
-    return examine(_at_initialisation(run, run.open_store(progress), extent), seeds=extent.seeds, progress=progress)
+    return examine(
+        subject_at_initialisation(run, run.open_store(progress), extent), seeds=extent.seeds, progress=progress
+    )
 
 
 def subjects_of(run: Run, extent: Extent, progress: Progress = no_progress) -> Iterator[Subject]:
@@ -103,7 +105,7 @@ def subjects_of(run: Run, extent: Extent, progress: Progress = no_progress) -> I
     The checkpoint is read only when it is asked for: if it is damaged, the first diagnosis has been made by then.
     """
     saved = _find_checkpoint(run.folder, extent.checkpoint)
-    start = _at_initialisation(run, run.open_store(progress) if saved is None else run.own_data(), extent)
+    start = subject_at_initialisation(run, run.open_store(progress) if saved is None else run.own_data(), extent)
     if saved is None:
         start.notes.append(NO_CHECKPOINT)
     yield start
@@ -111,7 +113,7 @@ def subjects_of(run: Run, extent: Extent, progress: Progress = no_progress) -> I
         yield _at_checkpoint(run, saved, extent)
 
 
-def _at_initialisation(run: Run, store: Store, extent: Extent) -> Subject:
+def subject_at_initialisation(run: Run, store: Store, extent: Extent) -> Subject:
     """The subject that builds a model of the config for every seed."""
     config = run.config
     task = build_task(config.task, store, config.task_options)

@@ -1,0 +1,135 @@
+"""The ledger: the stored result of every study, one JSON file each, with the verdicts on its claims.
+
+A result belongs to a study's `version`. One of an earlier version is stale: it is shown as such until the study is run
+again.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterable
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import torch
+from pydantic import ValidationError
+
+from lamina.diagnosis.measurement import TypedResult
+from lamina.errors import UserError
+from lamina.files.atomic import write_file
+from lamina.files.progress import Progress, no_progress
+from lamina.studies.papers import STUDIES
+from lamina.studies.result_table import Label, ResultRow, ResultTable
+from lamina.studies.samples import SampleSeed
+from lamina.studies.study import JudgedClaim, Scale, Study, StudyContext
+from lamina.studies.verdicts import Verdict
+from lamina.version import __version__
+
+DIGITS = 6
+"""The significant digits of stored values; judgements use the stored values too, so that a file can be judged again."""
+
+
+class StoredSample(TypedResult):
+    """The values of one quantity under one condition: the rows that differ in the seed only."""
+
+    quantity: str
+    labels: dict[str, Label]
+    seeds: tuple[SampleSeed, ...]
+    values: tuple[float | None, ...]
+
+
+class StudyResult(TypedResult):
+    """The result of a study with everything that a reader needs to judge and to repeat it."""
+
+    format: Literal["lamina-study"] = "lamina-study"
+    study: str
+    scale: Scale
+    version: int
+    """The `version` of the study that made it."""
+    made: date
+    seconds: float
+    machine: str
+    versions: dict[str, str]
+    verdicts: dict[str, Verdict]
+    """The verdicts by claim."""
+    samples: tuple[StoredSample, ...]
+
+    @cached_property
+    def results(self) -> ResultTable:
+        return ResultTable(
+            ResultRow(quantity=each.quantity, value=value, seed=seed, labels=each.labels)
+            for each in self.samples
+            for seed, value in zip(each.seeds, each.values, strict=True)
+        )
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the study has changed since."""
+        return self.version != STUDIES[self.study].version
+
+    def judge(self) -> list[JudgedClaim]:
+        """The verdicts of the study's claims on these results, by the code as it is now."""
+        return STUDIES[self.study]().judge(self.results)
+
+    def write(self, folder: Path) -> Path:
+        """Write it to `<folder>/<study>.<scale>.json`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{self.study}.{self.scale}.json"
+        write_file(file, self.model_dump_json(indent=1).encode() + b"\n")
+        return file
+
+    @classmethod
+    def read(cls, file: Path) -> StudyResult:
+        try:
+            return cls.model_validate_json(file.read_bytes())
+        except OSError as error:
+            raise UserError(f"{file}: {error.strerror}") from error
+        except ValidationError as error:
+            raise UserError(f"{file}: not the result of a study; make it again with lamina study") from error
+
+
+def run_study(name: str, folder: Path, scale: Scale = "tiny", progress: Progress = no_progress) -> StudyResult:
+    """Make all measurements of a study and judge its claims. Data and runs are kept in `folder`."""
+    study, began = STUDIES[name](), time.perf_counter()
+    rows = study.measure(StudyContext(folder, scale, progress))
+    samples = tuple(_stored(rows))
+    result = StudyResult(
+        study=name,
+        scale=scale,
+        version=study.version,
+        made=date.today(),
+        seconds=round(time.perf_counter() - began, 1),
+        machine=f"{platform.machine()}, {torch.get_num_threads()} threads",
+        versions={"lamina": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        verdicts={},
+        samples=samples,
+    )
+    verdicts = {each.claim.id: each.verdict for each in result.judge()}
+    return result.model_copy(update={"verdicts": verdicts})
+
+
+def read_ledger(folder: Path) -> list[StudyResult]:
+    """All results in a folder, in the order of the studies."""
+    found = [StudyResult.read(file) for file in sorted(folder.glob("*.json"))]
+    return [each for each in found if each.study in STUDIES]
+
+
+def _stored(rows: Iterable[ResultRow]) -> Iterable[StoredSample]:
+    groups: dict[tuple[str, tuple[tuple[str, Label], ...]], list[ResultRow]] = {}
+    for row in rows:
+        groups.setdefault((row.quantity, tuple(sorted(row.labels.items()))), []).append(row)
+    for (quantity, _), those in groups.items():
+        yield StoredSample(
+            quantity=quantity,
+            labels=those[0].labels,
+            seeds=tuple(row.seed for row in those),
+            values=tuple(None if row.value is None else float(f"{row.value:.{DIGITS}g}") for row in those),
+        )
+
+
+def claims_of_all_studies() -> dict[str, type[Study]]:
+    """The study of every claim."""
+    return {each.id: study for study in STUDIES.values() for each in study.claims}

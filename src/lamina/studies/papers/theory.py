@@ -1,0 +1,80 @@
+"""The models that the papers' proofs are about: single stacks of plain sub-layers with random weights.
+
+`theory` (Xiong et al. 2020, section 3.3): one head with q = k = 0, so attention is the mean over positions; no output
+matrix; a feed-forward of width d; all entries N(0, 1/d); inputs N(0, I); no biases and no dropout. `theory-linear`
+(Xie et al. 2023, section 3.1): feed-forward is one matrix without ReLU.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from lamina.diagnosis.recording.own import recording
+from lamina.diagnosis.recording.records import StackRecord
+from lamina.model.stack import Stack
+
+
+class MeanAttention(nn.Module):
+    """f(x) = mean over positions of x Wᵀ: attention whose scores are all equal."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.value = _matrix(dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x @ self.value.T).mean(-2, keepdim=True).expand_as(x)
+
+
+class TwoMatrices(nn.Module):
+    """f(x) = W² relu(W¹ x)."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.inner, self.outer = _matrix(dim), _matrix(dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x @ self.inner.T).relu() @ self.outer.T
+
+
+class OneMatrix(nn.Module):
+    """f(x) = W x."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.outer = _matrix(dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.outer.T
+
+
+def _matrix(dim: int) -> nn.Parameter:
+    return nn.Parameter(torch.randn(dim, dim) / dim**0.5)
+
+
+def theory_stack(residual: str, num_layers: int, dim: int, *, seed: int, linear: bool = False) -> Stack:
+    """A stack of layers of attention and feed-forward."""
+    torch.manual_seed(seed)
+    feed_forward = OneMatrix if linear else TwoMatrices
+    layers = [(MeanAttention(dim), feed_forward(dim)) for _ in range(num_layers)]
+    return Stack(layers, model_dim=dim, residual=residual, init=None, dropout=0.0)
+
+
+def gaussian_inputs(sequences: int, length: int, dim: int, *, seed: int) -> Tensor:
+    """Inputs N(0, I) of shape (sequences, length, dim)."""
+    return torch.randn(sequences, length, dim, generator=torch.Generator().manual_seed(10_000 + seed))
+
+
+def run_theory(stack: Stack, inputs: Tensor, *, backward: bool = False) -> StackRecord:
+    """The record of a pass; with `backward`, of the gradient of ½ · the mean squared error to a random target."""
+    with recording(stack) as found, torch.set_grad_enabled(backward):
+        output = stack(inputs)
+        if backward:
+            target = gaussian_inputs(*inputs.shape, seed=1)
+            (0.5 * (output - target).square().sum(-1).mean()).backward()
+    return found.stacks[0]
+
+
+def squared_norm(x: Tensor) -> Tensor:
+    """‖x‖² / d at every position."""
+    return x.square().mean(-1)

@@ -1,0 +1,42 @@
+"""Studies in the terminal: the list of all, and the verdicts of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.markup import escape
+from rich.table import Table
+
+from lamina.studies.ledger import StudyResult, read_ledger
+from lamina.studies.papers import STUDIES
+from lamina.studies.study_page import SIGNS, count_verdicts, made_by
+from lamina.terminal import open_console, say
+
+
+def show_studies(folder: Path) -> None:
+    """All studies, with the verdicts of those that have a result in the folder."""
+    done = {each.study: each for each in read_ledger(folder)} if folder.is_dir() else {}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("study", "shows", "claims", "result"):
+        table.add_column(heading)
+    for name, study in STUDIES.members.items():
+        result = done.get(name)
+        counts = "not run" if result is None else count_verdicts(result.judge())
+        stale = " (stale)" if result is not None and result.is_stale else ""
+        table.add_row(name, escape(study.title), str(len(study.claims)), f"{counts}{stale}")
+    open_console().print(table)
+
+
+def show_result(result: StudyResult, file: Path, page: Path) -> None:
+    """The verdict on every claim, and where the numbers and the page are."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("claim", "", "verdict", "paper", "measured"):
+        table.add_column(heading)
+    judged = result.judge()
+    for each in judged:
+        outcome = f"{SIGNS[each.verdict.outcome]} {each.verdict.outcome}"
+        measured = each.verdict.measured + (f" ({each.verdict.reason})" if each.verdict.reason else "")
+        table.add_row(*map(escape, (each.claim.id, each.claim.statement, outcome, each.claim.paper, measured)))
+    open_console().print(table)
+    say(f"\n{count_verdicts(judged)}. {made_by(result)}.")
+    say(f"The numbers: {file}\nThe page: {page}")

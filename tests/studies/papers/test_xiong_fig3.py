@@ -1,0 +1,93 @@
+"""xiong-fig3: every claim holds on results as the paper has them, and fails on results that contradict it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pytest
+
+from lamina.studies.papers.xiong_fig3 import TAIL_BOUNDS, TAIL_SIZES, XiongFig3
+from lamina.studies.result_table import ResultRow, ResultTable
+from support.made_results import Change, changed, rows
+
+LAYERS, DEPTHS = range(1, 7), (6, 8, 10)
+
+
+def as_in_the_paper() -> Iterator[ResultRow]:
+    yield from rows("squared norm after ReLU", 0.5)
+    for layer in LAYERS:
+        for kind, size in (("feed-forward", 1.5), ("attention", 1.3)):
+            yield from rows("squared norm before the norm", size, scheme="post-ln", kind=kind, layer=layer)
+        yield from rows("squared norm of the stream", 1 + layer, scheme="pre-ln", layer=layer)
+        yield from rows("norm Jacobian", layer**-0.5, scheme="pre-ln", layer=layer)
+        yield from rows("theory gradient", 1.2**layer, scheme="post-ln", layer=layer)
+    for seed in (1, 2, 3):
+        for quantity in ("Jacobian norm ÷ (√d / ‖x − mean‖)", "squared norm after the norm"):
+            yield ResultRow(quantity=quantity, value=1.0, seed=seed)
+    for scheme, growth, power in (("post-ln", 0.2, 0.0), ("pre-ln", 0.01, -0.5)):
+        yield from rows("share beyond 10 %", 0.02, scheme=scheme)
+        for depth in DEPTHS:
+            for stack in ("encoder", "decoder"):
+                for matrix in ("inner", "outer"):
+                    for layer in range(1, depth + 1):
+                        value = depth**power * math.exp(growth * (layer - depth))
+                        place = {"scheme": scheme, "depth": depth, "stack": stack, "matrix": matrix, "layer": layer}
+                        yield from rows("gradient", value, **place)
+    for width in (64, 128, 256):
+        yield from rows("last gradient ÷ d √ln d", 1 / width, width=width)
+    yield from rows("squared norm of the branch", 0.5)
+    yield from rows("shrinkage at the norm", 0.816)
+    yield from rows("share below 2 ln(100 d)", 0.998)
+    for size in TAIL_SIZES:
+        for bound in TAIL_BOUNDS:
+            yield from rows("tail probability", 0.9 * math.exp(-size * bound**2 / 8), size=size, bound=bound)
+
+
+PAPER = ResultTable(as_in_the_paper())
+BREAKING: dict[str, tuple[str, Change]] = {
+    "S-01": ("squared norm after the norm", lambda row: 1.001),
+    "S-02": ("squared norm before the norm", lambda row: 2.5),
+    "S-03": ("squared norm of the branch", lambda row: 0.6),
+    "S-04": ("shrinkage at the norm", lambda row: 0.7),
+    "S-05": ("theory gradient", lambda row: 1.0 + 0.001 * float(row.labels["layer"])),
+    "S-06": ("norm Jacobian", lambda row: 1.0 + 0.001 * float(row.labels["layer"])),
+    "S-07": ("tail probability", lambda row: 0.999),
+    "S-08": ("share below 2 ln(100 d)", lambda row: 0.95),
+    "X-06": ("squared norm after ReLU", lambda row: 0.55),
+    "X-07": ("squared norm before the norm", lambda row: 1.8),
+    "X-08": ("squared norm of the stream", lambda row: 1.0),
+    "X-09": ("Jacobian norm ÷ (√d / ‖x − mean‖)", lambda row: 0.9),
+    "X-10": ("share beyond 10 %", lambda row: 0.3),
+    "X-11": ("gradient", lambda row: 1 / float(row.labels["depth"])),
+    "X-12": ("gradient", lambda row: 1.0),
+    "X-13": ("gradient", lambda row: 0.1 if row.labels["scheme"] == "post-ln" else 1.0),
+    "X-14": ("last gradient ÷ d √ln d", lambda row: float(row.labels["width"])),
+    "X-15": ("gradient", lambda row: math.exp(-0.2 * float(row.labels["layer"]))),
+    "X-16": ("gradient", lambda row: math.exp(float(row.labels["layer"]))),
+}
+"""For each claim a quantity, and values of it that contradict the claim."""
+
+
+def outcomes(table: ResultTable) -> dict[str, str]:
+    return {each.claim.id: each.verdict.outcome for each in XiongFig3().judge(table)}
+
+
+@pytest.mark.parametrize("claim", [each.id for each in XiongFig3.claims])
+def test_a_claim_holds_on_results_as_in_the_paper_and_fails_on_others(claim: str) -> None:
+    assert outcomes(PAPER)[claim] == "holds"
+    quantity, change = BREAKING[claim]
+    assert outcomes(changed(PAPER, quantity, change))[claim] == "does not hold"
+
+
+def test_claims_without_results_are_undecided() -> None:
+    assert set(outcomes(ResultTable()).values()) == {"undecided"}
+
+
+def test_the_figure_has_the_panels_of_the_paper() -> None:
+    by_layer, by_depth = XiongFig3().exhibits(PAPER)
+    assert [panel.title for panel in by_layer.panels] == [
+        f"{stack}, {scheme}" for stack in ("encoder", "decoder") for scheme in ("post-ln", "pre-ln")
+    ]
+    assert [curve.name for curve in by_depth.panels[0].curves] == ["post-ln", "pre-ln"]
+    assert by_depth.panels[0].curves[0].series.x == (6.0, 8.0, 10.0)

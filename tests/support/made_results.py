@@ -1,0 +1,23 @@
+"""Made-up results of studies: values for every seed, and changed copies of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from lamina.studies.result_table import Label, ResultRow, ResultTable
+
+SEEDS = (1, 2, 3)
+Change = Callable[[ResultRow], float | None]
+
+
+def rows(quantity: str, value: float, seeds: Sequence[int] = SEEDS, **labels: Label) -> Iterator[ResultRow]:
+    """The value at every seed, with a spread of a thousandth."""
+    for seed in seeds:
+        yield ResultRow(quantity=quantity, value=value * (1 + 1e-3 * (seed - 2)), seed=seed, labels=dict(labels))
+
+
+def changed(table: ResultTable, quantity: str, change: Change, **labels: Label) -> ResultTable:
+    """The table with other values of a quantity, for the rows with these labels; at least one row must change."""
+    chosen = set(map(id, table.where(quantity, **labels)))
+    assert chosen, f"no row of {quantity} has the labels {labels}"
+    return ResultTable(row.model_copy(update={"value": change(row)}) if id(row) in chosen else row for row in table)
