@@ -25,7 +25,13 @@ def test_every_threshold_of_every_check_is_filled_in() -> None:
     assert {name: table for name, table in defaults.items() if table} == stored | {
         "vanishing": stored["vanishing"] | {"warning": 0.3}
     }
-    assert stored["vanishing"] == {"warning": 0.2, "failure": 0.1, "shrinking": 0.97}
+    assert stored["vanishing"] == {
+        "warning": 0.2,
+        "failure": 0.1,
+        "shrinking": 0.97,
+        "small_learning_rate": 1e-4,
+        "long_warmup": 4000,
+    }
     assert options.thresholds.of(CHECKS["vanishing"]()).warning == 0.2
     text = to_toml(options)
     assert "[thresholds.learning_rate]" in text

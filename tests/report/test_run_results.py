@@ -125,7 +125,7 @@ def test_a_status_of_another_version_or_damaged(run: Path) -> None:
     with pytest.raises(UserError, match="status.json: cannot be understood; the run was written by Lamina 9.1"):
         read_run_results([run])
     (run / "status.json").write_text("{")
-    with pytest.raises(UserError, match="status.json: cannot be understood; damaged, or not Lamina's: delete it"):
+    with pytest.raises(UserError, match="status.json: cannot be understood; damaged, or not Lamina's: move it away"):
         read_run_results([run])
 
 

@@ -150,7 +150,7 @@ def test_another_optimiser_says_why_it_has_no_condition(place: Path, tmp_path: P
         (["model.dropout=0"], "say what to diagnose"),
         (["{place}/missing.toml"], "missing.toml: no such file"),
         (["{place}/own.toml", "model.residul=b2t"], "did you mean 'residual'"),
-        (["{place}/store"], "neither a run folder .* nor a model .* there is dropped.json, manifest.json"),
+        (["{place}/store"], "neither a run folder .* nor a model .* but dropped.json, manifest.json"),
         (
             ["{place}/run", "model.dropout=0"],
             "a trained model is diagnosed as it is; model.dropout=0 needs a config file",

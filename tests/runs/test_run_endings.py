@@ -194,6 +194,8 @@ def test_more_steps_of_a_linear_schedule_are_refused(stores: Path, tmp_path: Pat
     with RunFolder(tmp_path / "run").claim() as folder:
         folder.store_config(to_toml(config_for("translation", stores, schedule=schedule)))
     longer = config_for("translation", stores, schedule=schedule, train={"steps": 12})
-    with pytest.raises(UserError, match="the schedule 'linear' depends on train.steps, which was 6 and is 12"):
+    with pytest.raises(
+        UserError, match="depends on the length of training, which was train.steps = 6 and is train.steps = 12"
+    ):
         Run(longer, tmp_path / "run").train(quiet=True)
     assert (tmp_path / "run" / "checkpoints" / name_step(4)).exists()

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from lamina import residual
-from lamina.run_folder.folder import DIVERGED, RunFolder
+from lamina.run_folder.folder import RunFolder
+from lamina.run_folder.status import DIVERGED
 from lamina.runs.run import Run
 from lamina.tasks import TASKS
 from lamina.tasks.base import Losses

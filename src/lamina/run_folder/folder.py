@@ -39,19 +39,13 @@ from pydantic import ValidationError
 from lamina.errors import UserError
 from lamina.files.atomic import sync_folder, write_file
 from lamina.files.hashes import Damaged, FileRecord
-from lamina.files.json_lines import JsonLines
 from lamina.files.lock import Lock
-from lamina.run_folder.checkpoints import AVERAGE, BEST, LATEST, list_checkpoints, name_step, step_of
+from lamina.run_folder.checkpoints import AVERAGE, BEST, step_of
+from lamina.run_folder.layout import RunFiles
 from lamina.run_folder.metrics import FINAL, values_of
 from lamina.run_folder.records import (
     Cost,
-    DiagnosisFingerprint,
-    Failure,
-    Fingerprint,
-    ObservationsFile,
-    RecordFile,
 )
-from lamina.run_folder.samples import SamplesFile
 from lamina.run_folder.status import RunState, Status, compare_files, describe_change, dump_status, read_status
 from lamina.version import __version__
 
@@ -62,47 +56,14 @@ FORMER = ".former"
 """The suffix, before a number, of a run folder that was renamed because the run was trained again."""
 
 
-class RunFolder:
-    """The files of a run."""
+class RunFolder(RunFiles):
+    """The files of a run, with claiming, writing and the status."""
 
     _made: tuple[Path, ...] = ()  # the folders above it that `claim` created, innermost first
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self.config = self.path / "config.toml"
-        self.samples = SamplesFile(self.path / "samples.jsonl")
-        self.metrics = JsonLines(self.path / "metrics.jsonl")
-        self.started_from = self.path / "started_from.json"
-        self.checkpoints = self.path / "checkpoints"
-        self.latest, self.best = self.checkpoints / LATEST, self.checkpoints / BEST
-        self.average = self.path / AVERAGE
-        self.diagnosis = self.path / "diagnosis"
-        self.start_diagnosis = self.diagnosis / "start.json"
-        self.training_diagnosis = self.diagnosis / "training.json"
-        self.observations = ObservationsFile(self.diagnosis / "observations.json")
-        self.failure = RecordFile(self.diagnosis / "failure.json", Failure)
-        self.tensorboard = self.path / "tensorboard"
-        self.wandb_id = self.path / "wandb-id.txt"
-        self.fingerprint = RecordFile(self.path / "fingerprint.json", Fingerprint)
-        self.diagnosed = RecordFile(self.path / "diagnosed.json", DiagnosisFingerprint)
-        self.cost = RecordFile(self.path / "cost.json", Cost)
-        self.log = self.path / "log.txt"
-        self.status_file = self.path / "status.json"
+        super().__init__(path)
         self._lock = Lock(self.path / ".lock")
-
-    def require_config(self) -> Path:
-        """The file of the config, which every run has."""
-        if not self.config.is_file():
-            raise UserError(f"{self.path}: not a run folder (no {self.config.name}); train one with lamina train")
-        return self.config
-
-    def checkpoint(self, step: int) -> Path:
-        """The folder of the checkpoint of a step."""
-        return self.checkpoints / name_step(step)
-
-    def list_checkpoints(self) -> list[Path]:
-        """All finished checkpoints, oldest first."""
-        return list_checkpoints(self.checkpoints)
 
     def find_checkpoint(self, which: str) -> Path:
         """The folder of `best`, `latest`, `average` or `step-…`; if there is no best one, `best` is the latest."""
@@ -118,18 +79,6 @@ class RunFolder:
             there = ", ".join(each.name for each in self.list_checkpoints())
             raise UserError(f"{self.path}: no checkpoint {which!r}; there are: {there or 'none'}")
         return chosen
-
-    def step_diagnosis(self, step: int) -> Path:
-        """The file of the diagnosis of a checkpoint."""
-        return self.diagnosis / f"{name_step(step)}.json"
-
-    def last_step_diagnosis(self) -> Path | None:
-        """The file of the diagnosis of the latest checkpoint that has one."""
-        return max(self.diagnosis.glob("step-*.json"), default=None)
-
-    def watch_report(self, form: str) -> Path:
-        """The file of the watch's report, in a form such as `html`."""
-        return self.diagnosis / f"watch.{form}"
 
     def missing_diagnoses(self) -> list[Path]:
         """The files that `lamina diagnose` writes and that do not exist."""
