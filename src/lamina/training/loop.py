@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from lamina.data.batches import OrderOptions, ReadAhead
+from lamina.data.batches import ReadAhead
 from lamina.data.store import Store
 from lamina.errors import FailedElsewhere, UserError
 from lamina.model.transformer import Transformer
@@ -27,7 +27,7 @@ from lamina.run_folder.metrics import FINAL, VALID, prefixed
 from lamina.run_folder.starting_point import StartingPoint
 from lamina.run_folder.status import RunState
 from lamina.tasks import build_task
-from lamina.tasks.base import MAX_TOKENS, Inputs
+from lamina.tasks.base import Inputs
 from lamina.training.callbacks import built_in_callbacks
 from lamina.training.callbacks.base import Callback
 from lamina.training.callbacks.display import Display
@@ -45,7 +45,7 @@ from lamina.training.precision import Precision
 from lamina.training.schedule import build_schedule
 from lamina.training.signals import Interrupts
 from lamina.training.start_from import start_model
-from lamina.training.validation import Validation
+from lamina.training.validation import Validation, check_splits
 
 FAILED = 1000
 """The number that stands for an error where processes compare the numbers of the signals they received."""
@@ -84,7 +84,7 @@ class Training:
         torch.manual_seed(config.seed)
         self.precision = Precision(options.precision, world.device, options.loss_scale)
         self.task = build_task(config.task, store, config.task_options)
-        self._check_splits(store)
+        check_splits(self.task)
         self.batches = TrainingBatches(self.task, config, world)
         self.model = Transformer.build(self.task.model_options(config.model)).to(world.device)
         if options.parallel == "fsdp" and world.size > 1:
@@ -236,16 +236,6 @@ class Training:
         keep, best_step = self.config.train.keep_checkpoints, self.validation.best.step
         checkpoint.save(self.folder.checkpoints, snapshot, best_step=best_step, keep=keep, world=self.world)
         self.world.on_first(lambda: self.folder.set_status("running", self.step))
-
-    def _check_splits(self, store: Store) -> None:
-        """Refuse, before the first step, data that a later one would need and that is missing."""
-        for split in ("train", "valid"):
-            if not any(len(store[name]) for name in store.sets(split)):
-                raise UserError(
-                    f"{store.folder}: no examples in the split {split!r}, which training needs; prepare the data with "
-                    f"files for it, or with hold_out.valid=20, which takes one example in 20"
-                )
-        self.task.plan("valid", OrderOptions(max_tokens=MAX_TOKENS, shuffle=False, oversize="alone"))
 
     def _restore(self, snapshot: Snapshot) -> None:
         try:

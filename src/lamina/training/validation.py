@@ -5,14 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lamina.data.batches import OrderOptions
 from lamina.errors import UserError
 from lamina.model.transformer import Transformer
-from lamina.tasks.base import SampleOutput, Task
+from lamina.tasks.base import MAX_TOKENS, SampleOutput, Task
 from lamina.training.config import TrainOptions
 from lamina.training.distributed.parallel import Parallel
 from lamina.training.distributed.world import World
 from lamina.training.divergence import Diverged, is_finite
 from lamina.training.length import Position
+
+
+def check_splits(task: Task) -> None:
+    """Refuse, before the first step, data that a later one would need and that is missing."""
+    store = task.store
+    for split in ("train", "valid"):
+        if not any(len(store[name]) for name in store.sets(split)):
+            raise UserError(
+                f"{store.folder}: no examples in the split {split!r}, which training needs; prepare the data with "
+                f"files for it, or with hold_out.valid=20, which takes one example in 20"
+            )
+    task.plan("valid", OrderOptions(max_tokens=MAX_TOKENS, shuffle=False, oversize="alone"))
 
 
 class BestStep:
