@@ -88,3 +88,10 @@ def test_a_number_of_parts_must_hold() -> None:
 
 def test_an_undecided_claim_says_why() -> None:
     assert undecided("no data").reason == "no data"
+
+
+def test_of_many_parts_those_that_do_not_hold_are_shown() -> None:
+    parts = [Verdict(outcome="holds", measured=f"part {at}") for at in range(8)]
+    assert all_of(parts).measured == "8 of 8 parts hold; the first and last: part 0 · part 7"
+    parts[3] = Verdict(outcome="does not hold", measured="part 3")
+    assert all_of(parts).measured == "7 of 8 parts hold; the others: part 3"

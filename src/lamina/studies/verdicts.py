@@ -21,6 +21,9 @@ COUNTED_SEEDS = 5
 MOST_FAILED = 1
 """A condition trains if at most so many of `COUNTED_SEEDS` fail; it fails if at most so many do not."""
 
+MOST_PARTS = 4
+"""The largest number of parts of a claim whose numbers are all shown."""
+
 Outcome = Literal["holds", "does not hold", "undecided"]
 Better = Literal["higher", "lower"]
 
@@ -164,4 +167,17 @@ def _joined(parts: list[Verdict], outcome: Outcome) -> Verdict:
         return parts[0].model_copy(update={"outcome": outcome})
     undecided_parts = [each.reason for each in parts if each.outcome == "undecided"]
     reason = "; ".join(dict.fromkeys(undecided_parts)) if outcome == "undecided" else ""
-    return Verdict(outcome=outcome, measured=" · ".join(each.measured for each in parts), reason=reason)
+    return Verdict(outcome=outcome, measured=_summary(parts), reason=reason)
+
+
+def _summary(parts: list[Verdict]) -> str:
+    """The measured numbers of all parts, or, of many, of those that do not hold, else of the first and last."""
+    if len(parts) <= MOST_PARTS:
+        return " · ".join(each.measured for each in parts)
+    others = [each for each in parts if each.outcome != "holds"]
+    shown = (others or [parts[0], parts[-1]])[:MOST_PARTS]
+    left_out = f" · and {len(others) - len(shown)} more" if len(others) > len(shown) else ""
+    holding = f"{len(parts) - len(others)} of {len(parts)} parts hold"
+    return f"{holding}; {'the others' if others else 'the first and last'}: " + (
+        " · ".join(each.measured for each in shown) + left_out
+    )
