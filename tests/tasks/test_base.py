@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from lamina import UserError
-from lamina.tasks import build_task
+from lamina.model.options import ModelChoices
+from lamina.tasks import TASKS, build_task
+from lamina.tasks.base import Vocabulary
 from support.small_tasks import first_inputs, store_of, task_of
 
 
@@ -45,3 +47,15 @@ def test_padding_is_counted_where_it_is(folder: Path) -> None:
 def test_mistakes(name: str, of: str, options: dict[str, Any], message: str, folder: Path) -> None:
     with pytest.raises(UserError, match=message):
         build_task(name, store_of(of, folder), options)
+
+
+@pytest.mark.parametrize("size", [(300, 300), (300, 200)])
+def test_one_table_for_two_unrelated_vocabularies_is_refused(size: tuple[int, int]) -> None:
+    """Also where the two have the same number of tokens, which no shape would reveal."""
+    translation = TASKS["translation"]
+    choices = ModelChoices.read({"shared_embeddings": "all"}, where="model")
+    with pytest.raises(UserError, match="vocabularies of their own; use 'decoder' or 'none'"):
+        translation.complete_model(choices, Vocabulary(size, joint=False))
+    assert translation.complete_model(choices, Vocabulary(300, joint=True))["shared_embeddings"] == "all"
+    own = ModelChoices.read({}, where="model")
+    assert translation.complete_model(own, Vocabulary(size, joint=False))["shared_embeddings"] == "decoder"
