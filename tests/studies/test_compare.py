@@ -114,7 +114,8 @@ def test_trained_once_then_used_again_and_moved_aside_when_outdated(
 def test_a_diagnosis_cut_short_or_outdated_is_made_again_and_the_run_is_not(config: Path, tmp_path: Path) -> None:
     strict = ["diagnose.thresholds.vanishing.warning=1e6", "diagnose.thresholds.vanishing.failure=1e6"]
     (run,) = trained(cells_of(config, ["b2t"], depths=["2"]), tmp_path / "runs").values()
-    stamps, start = stamps_of([run], "status.json", "metrics.jsonl"), run / "diagnosis/start.json"
+    stamps, start = stamps_of([run], "metrics.jsonl"), run / "diagnosis/start.json"
+    ended = RunFolder(run).status()
     assert not any(each.severity == "failure" for each in Diagnosis.read(start).findings)
     start.unlink()
     (run / "diagnosed.json").unlink()  # as a kill leaves it
@@ -122,7 +123,11 @@ def test_a_diagnosis_cut_short_or_outdated_is_made_again_and_the_run_is_not(conf
     assert start.is_file()
     trained(cells_of(config, ["b2t"], strict, ["2"]), tmp_path / "runs")
     assert any(each.severity == "failure" for each in Diagnosis.read(start).findings)
-    assert stamps_of([run], "status.json", "metrics.jsonl") == stamps
+    assert stamps_of([run], "metrics.jsonl") == stamps
+    status = RunFolder(run).status()
+    assert status is not None
+    assert ended is not None
+    assert status.model_copy(update={"files": ended.files}) == ended  # only the record of the config, which has changed
 
 
 @pytest.mark.slow
