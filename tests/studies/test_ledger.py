@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lamina.errors import UserError
-from lamina.studies.ledger import StudyResult, claims_of_all_studies, read_ledger, run_study
+from lamina.studies.ledger import StudyResult, read_ledger, run_study
 from lamina.studies.papers.xiong_fig3 import XiongFig3
 from lamina.studies.study_page import study_page
 
@@ -47,7 +47,3 @@ def test_another_file_is_refused(content: str, tmp_path: Path) -> None:
         StudyResult.read(file)
     with pytest.raises(UserError, match="No such file"):
         StudyResult.read(tmp_path / "missing.json")
-
-
-def test_every_claim_has_one_study() -> None:
-    assert claims_of_all_studies()["X-11"] is XiongFig3

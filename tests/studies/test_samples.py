@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lamina.errors import UserError
-from lamina.studies.samples import Interval, Sample, combine, fit_line, student_t
+from lamina.studies.samples import Interval, Sample, fit_line, student_t
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,6 @@ def test_a_failed_run_has_no_difference() -> None:
 def test_samples_without_a_common_seed_are_refused() -> None:
     with pytest.raises(UserError, match="no seed in common"):
         Sample({1: 1.0}) - Sample({2: 1.0})
-
-
-def test_functions_of_several_samples_are_taken_seed_by_seed() -> None:
-    samples = [Sample({1: 1.0, 2: 5.0}), Sample({1: 3.0, 2: None}), Sample({1: 2.0, 2: 4.0, 3: 9.0})]
-    assert combine(max, samples).by_seed == {1: 3.0, 2: None}
 
 
 def test_a_line_is_that_of_least_squares() -> None:

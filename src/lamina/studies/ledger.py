@@ -24,7 +24,7 @@ from lamina.files.progress import Progress, no_progress
 from lamina.studies.papers import STUDIES
 from lamina.studies.result_table import Label, ResultRow, ResultTable
 from lamina.studies.samples import SampleSeed
-from lamina.studies.study import JudgedClaim, Scale, Study, StudyContext
+from lamina.studies.study import JudgedClaim, Scale, StudyContext
 from lamina.studies.verdicts import Verdict
 from lamina.version import __version__
 
@@ -128,8 +128,3 @@ def _stored(rows: Iterable[ResultRow]) -> Iterable[StoredSample]:
             seeds=tuple(row.seed for row in those),
             values=tuple(None if row.value is None else float(f"{row.value:.{DIGITS}g}") for row in those),
         )
-
-
-def claims_of_all_studies() -> dict[str, type[Study]]:
-    """The study of every claim."""
-    return {each.id: study for study in STUDIES.values() for each in study.claims}

@@ -98,19 +98,6 @@ class Sample:
         return Sample(combined)
 
 
-def combine(function: Callable[[Sequence[float]], float], samples: Sequence[Sample]) -> Sample:
-    """A function of several samples, such as `max`, seed by seed: of the seeds that all of them have."""
-    seeds = [seed for seed in samples[0].by_seed if all(seed in each.by_seed for each in samples)]
-    if not seeds:
-        raise UserError("the samples have no seed in common")
-    found: dict[SampleSeed, float | None] = {}
-    for seed in seeds:
-        values = [each.by_seed[seed] for each in samples]
-        present = [value for value in values if value is not None]
-        found[seed] = function(present) if len(present) == len(values) else None
-    return Sample(found)
-
-
 def fit_line(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
     """Slope and R² of the least-squares line with an intercept; R² is 1 where all y are equal."""
     if len(x) < 2:

@@ -3,7 +3,7 @@
     share of layer l = numbers of its parameters whose ∂L/∂W is not zero in every place ÷ numbers of all its parameters
 
 Not in the papers: it separates layers that are not trained at all from layers whose gradient is small. How the causes
-are told apart is described in `recording.parameters`.
+are distinguished is described in `recording.parameters`.
 
 Facts: for every module whose matrices, or whose vectors if it has no matrix, lack a gradient in all batches, one with
 the cause as its name (`frozen`, `detached`, `unused` …) and the share of its numbers that are in matrices; `quantity`

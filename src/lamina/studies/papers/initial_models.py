@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from lamina.diagnosis.examine import examine_model
-from lamina.diagnosis.measurement import Measurement
 from lamina.diagnosis.measures.layer_gradients import ExpectedGradient, norms_by_layer
 from lamina.diagnosis.recording.passes import gradients_of
 from lamina.diagnosis.subject import Subject
 from lamina.runs.diagnose import Extent, subject_at_initialisation
 from lamina.runs.run import Run
-from lamina.studies.result_table import Label, ResultRow
 from lamina.studies.study import StudyContext
 from lamina.training.config import RunConfig
 
@@ -37,19 +34,3 @@ def expected_gradients(subject: Subject, seed: int) -> dict[tuple[str, str], dic
     for run in subject.passes:
         expected.add(gradients_of(model, run))
     return norms_by_layer(expected.mean())
-
-
-def measure_initial(subject: Subject, seed: int) -> dict[str, Measurement]:
-    """All measures of records and gradients of the model of one seed, by key."""
-    examined = examine_model(subject.build(seed), subject.passes)
-    return {each.key: each for each in examined.measurements}
-
-
-def rows_of(measurement: Measurement, quantity: str, along: str, seed: int, **labels: Label) -> Iterator[ResultRow]:
-    """The measured series as rows: stack and matrix become labels, and x the label `along`."""
-    for series in measurement.measured:
-        place = series.location
-        own = {"stack": place.stack, "matrix": place.matrix, "kind": place.sublayer_kind, "stream": place.stream}
-        known = {name: value for name, value in own.items() if value is not None}
-        for x, y in zip(series.x, series.y, strict=True):
-            yield ResultRow(quantity=quantity, value=y, seed=seed, labels={**labels, **known, along: x})
