@@ -7,7 +7,7 @@ import math
 import pytest
 
 from lamina.errors import UserError
-from lamina.studies.result_table import Missing, ResultRow, ResultTable
+from lamina.studies.result_table import Missing, ResultRow, ResultTable, row
 from support.made_results import changed, rows
 
 TABLE = ResultTable(
@@ -39,6 +39,27 @@ def test_slopes_are_fitted_seed_by_seed() -> None:
     assert TABLE.r_squared("layer", "gradient", log_y=True, scheme="post-ln").by_seed == pytest.approx({1: 1, 2: 1})
     largest = TABLE.reduce(max, "layer", "gradient", scheme="post-ln")
     assert largest.by_seed == pytest.approx({1: math.exp(1.5), 2: 2 * math.exp(1.5)})
+
+
+def test_ratios_are_taken_seed_by_seed() -> None:
+    assert TABLE.largest_to_least("layer", "gradient", scheme="post-ln").by_seed == pytest.approx(
+        {1: math.e, 2: math.e}
+    )
+    assert TABLE.first_to_last("layer", "gradient", scheme="post-ln").by_seed == pytest.approx(
+        {1: 1 / math.e, 2: 1 / math.e}
+    )
+    zero = ResultTable([row("x", 0.0, 1, layer=1), row("x", 1.0, 1, layer=2)])
+    assert zero.largest_to_least("layer", "x").by_seed == {1: math.inf}
+
+
+def test_rows_are_selected_by_a_range_of_a_label() -> None:
+    assert {each.labels["layer"] for each in TABLE.between("layer", low=2)} == {2, 3}
+    assert {each.labels["layer"] for each in TABLE.between("layer", high=2)} == {1, 2}
+    assert len(TABLE.between("depth")) == 0
+
+
+def test_a_row_in_short() -> None:
+    assert row("loss", 1.0, 3, scheme="b2t") == ResultRow(quantity="loss", value=1.0, seed=3, labels={"scheme": "b2t"})
 
 
 def test_a_seed_with_a_failed_run_has_no_slope() -> None:

@@ -1,10 +1,11 @@
-"""Made-up results of studies: values for every seed, and changed copies of a table."""
+"""Made-up results of studies: values for every seed, changed copies of a table, and the verdicts on them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
 from lamina.studies.result_table import Label, ResultRow, ResultTable
+from lamina.studies.study import Study
 
 SEEDS = (1, 2, 3)
 Change = Callable[[ResultRow], float | None]
@@ -21,3 +22,8 @@ def changed(table: ResultTable, quantity: str, change: Change, **labels: Label) 
     chosen = set(map(id, table.where(quantity, **labels)))
     assert chosen, f"no row of {quantity} has the labels {labels}"
     return ResultTable(row.model_copy(update={"value": change(row)}) if id(row) in chosen else row for row in table)
+
+
+def outcomes(study: type[Study], table: ResultTable) -> dict[str, str]:
+    """The verdicts by claim."""
+    return {each.claim.id: each.verdict.outcome for each in study().judge(table)}

@@ -32,6 +32,11 @@ class ResultRow(TypedResult):
     labels: dict[str, Label] = {}
 
 
+def row(quantity: str, value: float | None, seed: SampleSeed = None, **labels: Label) -> ResultRow:
+    """One value with its condition, in short."""
+    return ResultRow(quantity=quantity, value=value, seed=seed, labels=labels)
+
+
 class ResultTable(Sequence[ResultRow]):
     """The rows of a study."""
 
@@ -55,6 +60,10 @@ class ResultTable(Sequence[ResultRow]):
             if quantity in (None, row.quantity)
             and all(name in row.labels and row.labels[name] == value for name, value in labels.items())
         )
+
+    def between(self, name: str, low: float = -math.inf, high: float = math.inf) -> ResultTable:
+        """The rows whose label `name` is a number from `low` to `high`."""
+        return ResultTable(row for row in self.rows if name in row.labels and low <= float(row.labels[name]) <= high)
 
     def sample(self, quantity: str, **labels: Label) -> Sample:
         """The only value of each seed; rows that are missing, or several rows for one seed, are an error."""
@@ -86,6 +95,16 @@ class ResultTable(Sequence[ResultRow]):
     def reduce(self, function: Callable[[Sequence[float]], float], name: str, quantity: str, **labels: Label) -> Sample:
         """A function of all values along a label, such as `max`, seed by seed; None for a seed with a failed run."""
         return self._by_seed(name, quantity, labels, lambda _, y: function(y))
+
+    def largest_to_least(self, name: str, quantity: str, **labels: Label) -> Sample:
+        """The largest value along a label divided by the least, seed by seed."""
+        return self.reduce(
+            lambda values: max(values) / min(values) if min(values) else math.inf, name, quantity, **labels
+        )
+
+    def first_to_last(self, name: str, quantity: str, **labels: Label) -> Sample:
+        """The value at the first place along a label divided by that at the last, seed by seed."""
+        return self.reduce(lambda values: values[0] / values[-1] if values[-1] else math.nan, name, quantity, **labels)
 
     def _fitted(
         self, part: int, name: str, quantity: str, log_x: bool, log_y: bool, labels: Mapping[str, Label]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 import torch
 
-from lamina.studies.papers.initial_models import expected_gradients, initial_subject
+from lamina.studies.papers.initial_models import (
+    expected_block_gradients,
+    expected_gradients,
+    initial_subject,
+    record_stacks,
+)
 from lamina.studies.study import StudyContext
 
 
@@ -34,3 +40,17 @@ def test_seeds_build_different_models_without_dropout(context: StudyContext) -> 
     first, second, again = (subject.build(seed) for seed in (1, 2, 1))
     run = subject.passes[0]
     assert run(first).item() == run(again).item() != run(second).item()
+
+
+def test_blocks_join_the_matrices_of_a_sub_layer(context: StudyContext) -> None:
+    subject = initial_subject(context, "post-ln", (2, 1))
+    blocks, matrices = expected_block_gradients(subject, seed=1), expected_gradients(subject, seed=1)
+    assert {stack: len(norms) for stack, norms in blocks.items()} == {"encoder": 4, "decoder": 3}
+    feed_forward = math.hypot(*(matrices["encoder", kind][2] for kind in ("inner", "outer")))
+    assert blocks["encoder"][3] == pytest.approx(feed_forward, rel=1e-4)
+
+
+def test_both_stacks_are_recorded_with_gradients(context: StudyContext) -> None:
+    stacks = record_stacks(initial_subject(context, "pre-ln", (1, 2)), seed=1)
+    assert {name: len(stack.sublayers) for name, stack in stacks.items()} == {"encoder": 2, "decoder": 6}
+    assert all(sublayer.after[0].gradient_norm for stack in stacks.values() for sublayer in stack.sublayers)

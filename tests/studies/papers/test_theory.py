@@ -10,6 +10,7 @@ from lamina.studies.papers.theory import (
     OneMatrix,
     TwoMatrices,
     gaussian_inputs,
+    gaussian_stack,
     run_theory,
     squared_norm,
     theory_stack,
@@ -57,3 +58,16 @@ def test_the_same_seed_gives_the_same_inputs_and_weights() -> None:
 
 def test_squared_norms_are_per_position_and_channel() -> None:
     assert squared_norm(torch.full((2, 3, 4), 2.0)).tolist() == [[4.0] * 3] * 2
+
+
+def test_gaussian_branches_do_not_depend_on_the_stream() -> None:
+    stack = gaussian_stack("pre-ln", 3, 64, deviation=2.0)
+    torch.manual_seed(1)
+    first = run_theory(stack, torch.zeros(500, 64))
+    torch.manual_seed(1)
+    second = run_theory(stack, torch.ones(500, 64))
+    for one, other in zip(first.sublayers, second.sublayers, strict=True):
+        assert one.branch is not None
+        assert other.branch is not None
+        assert torch.equal(one.branch.value, other.branch.value)
+        assert one.branch.value.var().item() == pytest.approx(4, rel=0.05)

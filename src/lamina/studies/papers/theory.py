@@ -2,10 +2,13 @@
 
 `theory` (Xiong et al. 2020, section 3.3): one head with q = k = 0, so attention is the mean over positions; no output
 matrix; a feed-forward of width d; all entries N(0, 1/d); inputs N(0, I); no biases and no dropout. `theory-linear`
-(Xie et al. 2023, section 3.1): feed-forward is one matrix without ReLU.
+(Xie et al. 2023, section 3.1): feed-forward is one matrix without ReLU. `gaussian_stack` (their section 3.2): branches
+are Gaussian vectors that do not depend on the stream.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -48,6 +51,17 @@ class OneMatrix(nn.Module):
         return x @ self.outer.T
 
 
+class GaussianBranch(nn.Module):
+    """f(x) ~ N(0, σ² I), whatever x is."""
+
+    def __init__(self, deviation: float) -> None:
+        super().__init__()
+        self.deviation = deviation
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.deviation * torch.randn_like(x)
+
+
 def _matrix(dim: int) -> nn.Parameter:
     return nn.Parameter(torch.randn(dim, dim) / dim**0.5)
 
@@ -58,6 +72,12 @@ def theory_stack(residual: str, num_layers: int, dim: int, *, seed: int, linear:
     feed_forward = OneMatrix if linear else TwoMatrices
     layers = [(MeanAttention(dim), feed_forward(dim)) for _ in range(num_layers)]
     return Stack(layers, model_dim=dim, residual=residual, init=None, dropout=0.0)
+
+
+def gaussian_stack(residual: str, num_blocks: int, dim: int, *, deviation: float = 1.0, **options: Any) -> Stack:
+    """A stack of blocks whose branches are Gaussian vectors; they are drawn from torch's random state."""
+    blocks = [[GaussianBranch(deviation)] for _ in range(num_blocks)]
+    return Stack(blocks, model_dim=dim, residual=residual, init=None, dropout=0.0, **options)
 
 
 def gaussian_inputs(sequences: int, length: int, dim: int, *, seed: int) -> Tensor:
