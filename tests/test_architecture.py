@@ -26,6 +26,7 @@ DISCOVERED = {
     "diagnosis/measures": "one file per measure",
     "diagnosis/checks": "one file per check",
     "training/optimisers": "one file per optimiser",
+    "studies/papers": "one file per study",
 }
 LIMITS = {"train": 8, "compare": 10, "diagnose a config": 10, "diagnose a module": 8, "watch": 6}
 MOST_FILES = 14
@@ -50,10 +51,11 @@ def is_member(file: Path) -> bool:
     from lamina.data.readers import READERS
     from lamina.diagnosis.checks import CHECKS
     from lamina.diagnosis.measures import MEASURES
+    from lamina.studies.papers import STUDIES
     from lamina.tasks import TASKS
     from lamina.training.optimisers import OPTIMISERS
 
-    names = {*residual.names(), *READERS, *CHECKS, *MEASURES, *TASKS, *OPTIMISERS}
+    names = {*residual.names(), *READERS, *CHECKS, *MEASURES, *TASKS, *OPTIMISERS, *STUDIES}
     return str(file.parent.relative_to(PACKAGE)) in DISCOVERED and file.stem.replace("_", "-") in names
 
 

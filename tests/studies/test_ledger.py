@@ -8,8 +8,8 @@ import pytest
 
 from lamina.errors import UserError
 from lamina.studies.ledger import StudyResult, read_ledger, run_study
+from lamina.studies.pages.study_page import study_page
 from lamina.studies.papers.xiong_fig3 import XiongFig3
-from lamina.studies.study_page import study_page
 
 
 @pytest.fixture(scope="module")

@@ -32,8 +32,8 @@ def study(
     from lamina.files.progress import progress_bar
     from lamina.report.pages.page import form_of
     from lamina.studies.ledger import run_study
-    from lamina.studies.study_page import save_study
-    from lamina.studies.terminal import show_result, show_studies
+    from lamina.studies.pages.study_page import save_study
+    from lamina.studies.pages.terminal import show_result, show_studies
 
     if not name:
         show_studies(folder)

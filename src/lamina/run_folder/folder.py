@@ -17,6 +17,7 @@
         watch.json, watch.html    the report of the watch in the output folder of a Hugging Face Trainer
       tensorboard/, wandb-id.txt  of the trackers
       fingerprint.json, diagnosed.json, cost.json, log.txt   of a comparison
+      study.json, numbers.json    the order of a study, and the numbers that are kept of the run
       .lock                       held by the process that writes
 
 This package does not import torch, because run folders are read before it is decided how a process uses torch. No other

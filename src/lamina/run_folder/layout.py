@@ -14,6 +14,7 @@ from lamina.run_folder.records import (
     Fingerprint,
     ObservationsFile,
     RecordFile,
+    StudyOrder,
 )
 from lamina.run_folder.samples import SamplesFile
 
@@ -40,6 +41,8 @@ class RunFiles:
         self.fingerprint = RecordFile(self.path / "fingerprint.json", Fingerprint)
         self.diagnosed = RecordFile(self.path / "diagnosed.json", DiagnosisFingerprint)
         self.cost = RecordFile(self.path / "cost.json", Cost)
+        self.study_order = RecordFile(self.path / "study.json", StudyOrder)
+        self.study_numbers = self.path / "numbers.json"
         self.log = self.path / "log.txt"
         self.status_file = self.path / "status.json"
 

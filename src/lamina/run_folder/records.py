@@ -1,4 +1,4 @@
-"""The JSON files of a run folder that hold one record: cost, failure, and what results and diagnoses depend on.
+"""The JSON files of a run folder that hold one record: cost, failure, dependencies of results, the order of a study.
 
 `observations.json` holds a list of records whose class belongs to `diagnosis`; its format is defined here as well.
 """
@@ -84,6 +84,19 @@ class DiagnosisFingerprint(Options):
     """The numbers of seeds, batches and tokens, the checkpoint, and the depths."""
     measures: list[str]
     checks: list[str]
+
+
+class StudyOrder(Options):
+    """What a study orders of a run, besides its config."""
+
+    key: str
+    """The key under which its numbers are kept."""
+    data: str
+    """The name of its data set."""
+    values: dict[str, Any]
+    """The values of the config that the study declares."""
+    studies: list[str]
+    """The studies that measure the trained model."""
 
 
 class ObservationsFile:

@@ -12,7 +12,6 @@ folder of an outdated run is renamed, never deleted.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from pathlib import Path
@@ -31,7 +30,7 @@ from lamina.run_folder.folder import RunFolder
 from lamina.run_folder.status import DIVERGED, REQUEUE
 from lamina.runs.run import Run
 from lamina.studies.cells import GridCell, is_done
-from lamina.studies.engines import Engine
+from lamina.studies.engines import Engine, last_message
 from lamina.studies.engines.local import LocalEngine
 from lamina.studies.reuse import changes_between, fingerprint
 from lamina.tasks import build_task
@@ -92,7 +91,7 @@ def train_cells(cells: Sequence[GridCell], folder: Path, engine: Engine | None =
     except KeyboardInterrupt:
         console.print(f"Interrupted. Finished work is kept in {folder}: the same command continues from there.")
         raise
-    return {name: _last_message(folder / name, code) for name, code in codes.items() if code not in (0, DIVERGED)}
+    return {name: last_message(folder / name, code) for name, code in codes.items() if code not in (0, DIVERGED)}
 
 
 def _run(runs: Mapping[str, Path], engine: Engine, table: ProgressTable) -> dict[str, int]:
@@ -143,13 +142,3 @@ def _prepare_folder(cell: GridCell, store: Store, folder: Path, console: Console
     with RunFolder(run.path).claim() as claimed:
         claimed.store_config(to_toml(cell.config.resolved(store)))
         claimed.fingerprint.write(now)
-
-
-def _last_message(path: Path, code: int) -> str:
-    """Why a run ended with an error: the signal that killed it, or the last line of its log."""
-    if code < 0:
-        hint = ", perhaps for lack of memory" if -code == signal.SIGKILL else ""
-        return f"it was killed by signal {-code} ({signal.Signals(-code).name}){hint}"
-    log = RunFolder(path).log
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()] if log.exists() else []
-    return lines[-1] if lines else f"exit code {code}, and no message"

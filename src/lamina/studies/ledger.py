@@ -1,14 +1,14 @@
 """The ledger: the stored result of every study, one JSON file each, with the verdicts on its claims.
 
-A result belongs to a study's `version`. One of an earlier version is stale: it is shown as such until the study is run
-again.
+A result belongs to a study's `version`, and to the result versions of the code that trained its runs. One of other
+versions is stale: it is shown as such until the study is run again.
 """
 
 from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +23,11 @@ from lamina.files.atomic import write_file
 from lamina.files.progress import Progress, no_progress
 from lamina.studies.papers import STUDIES
 from lamina.studies.result_table import Label, ResultRow, ResultTable
+from lamina.studies.reuse import result_versions
 from lamina.studies.samples import SampleSeed
-from lamina.studies.study import JudgedClaim, Scale, StudyContext
+from lamina.studies.shared_runs.numbers import machine
+from lamina.studies.shared_runs.training import SharedRuns
+from lamina.studies.study import JudgedClaim, Scale, Study, StudyContext
 from lamina.studies.verdicts import Verdict
 from lamina.version import __version__
 
@@ -53,6 +56,10 @@ class StudyResult(TypedResult):
     seconds: float
     machine: str
     versions: dict[str, str]
+    components: dict[str, int] = {}
+    """The result versions of the code that trained its runs, by component."""
+    runs: tuple[str, ...] = ()
+    """The keys of its runs in `runs.jsonl`."""
     verdicts: dict[str, Verdict]
     """The verdicts by claim."""
     samples: tuple[StoredSample, ...]
@@ -67,8 +74,9 @@ class StudyResult(TypedResult):
 
     @property
     def is_stale(self) -> bool:
-        """Whether the study has changed since."""
-        return self.version != STUDIES[self.study].version
+        """Whether the study, or code that its runs depend on, has changed since."""
+        study = STUDIES[self.study]()
+        return self.version != study.version or self.components != run_versions(study, self.scale)
 
     def judge(self) -> list[JudgedClaim]:
         """The verdicts of the study's claims on these results, by the code as it is now."""
@@ -91,24 +99,40 @@ class StudyResult(TypedResult):
             raise UserError(f"{file}: not the result of a study; make it again with lamina study") from error
 
 
-def run_study(name: str, folder: Path, scale: Scale = "tiny", progress: Progress = no_progress) -> StudyResult:
-    """Make all measurements of a study and judge its claims. Data and runs are kept in `folder`."""
+def run_study(
+    name: str, folder: Path, scale: Scale = "tiny", progress: Progress = no_progress, known: Sequence[Path] = ()
+) -> StudyResult:
+    """Make all measurements of a study and judge its claims. Data and runs are kept in `folder`.
+
+    known: further folders with the numbers of runs, which need not be trained again.
+    """
     study, began = STUDIES[name](), time.perf_counter()
-    rows = study.measure(StudyContext(folder, scale, progress))
-    samples = tuple(_stored(rows))
+    measuring = [each() for each in STUDIES.members.values() if each().measures_trained]
+    shared = SharedRuns(folder, scale, known, measuring, progress=progress)
+    samples = tuple(_stored(study.measure(StudyContext(folder, scale, progress, shared))))
     result = StudyResult(
         study=name,
         scale=scale,
         version=study.version,
         made=date.today(),
         seconds=round(time.perf_counter() - began, 1),
-        machine=f"{platform.machine()}, {torch.get_num_threads()} threads",
+        machine=machine(),
         versions={"lamina": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        components=run_versions(study, scale),
+        runs=tuple(dict.fromkeys(each.key for each in shared.seeded(study))),
         verdicts={},
         samples=samples,
     )
     verdicts = {each.claim.id: each.verdict for each in result.judge()}
     return result.model_copy(update={"verdicts": verdicts})
+
+
+def run_versions(study: Study, scale: Scale) -> dict[str, int]:
+    """The result versions of the code that trains the runs of a study."""
+    found: dict[str, int] = {}
+    for each in study.runs(scale):
+        found |= result_versions(each.config(each.seeds[0]))
+    return dict(sorted(found.items()))
 
 
 def read_ledger(folder: Path) -> list[StudyResult]:

@@ -8,6 +8,9 @@ verdict on the results:
     def larger_gradients(self, results: ResultTable) -> Verdict:
         post, pre = (results.sample("gradient", scheme=scheme) for scheme in ("post-ln", "pre-ln"))
         return above("gradient", post, pre)
+
+A study that trains models declares them (`runs`); studies that declare the same run share it. What must be measured of
+a trained model, and not of its losses and scores, is measured by `measure_trained` before the weights are deleted.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -22,7 +26,10 @@ from lamina.diagnosis.measurement import Axes, Grid
 from lamina.files.progress import Progress, no_progress
 from lamina.report.figures.panels import Panel
 from lamina.report.tables import Table
+from lamina.runs.run import Run
 from lamina.studies.result_table import Missing, ResultRow, ResultTable
+from lamina.studies.shared_runs.declared import StudyRun
+from lamina.studies.shared_runs.training import SharedRuns
 from lamina.studies.verdicts import Verdict, undecided
 
 Scale = Literal["micro", "tiny", "small", "paper"]
@@ -90,12 +97,18 @@ class Exhibit:
 
 @dataclass(frozen=True)
 class StudyContext:
-    """The scale at which a study is run, and the progress bar."""
+    """The scale at which a study is run, the progress bar, and the runs that studies share."""
 
     folder: Path
     """The folder for prepared data and runs."""
     scale: Scale = "tiny"
     progress: Progress = no_progress
+    shared: SharedRuns | None = None
+
+    @cached_property
+    def runs(self) -> SharedRuns:
+        """The runs of all studies."""
+        return self.shared or SharedRuns(self.folder, self.scale, progress=self.progress)
 
     def choose(self, *, micro: Value, otherwise: Value) -> Value:
         """A smaller value for tests."""
@@ -121,16 +134,35 @@ class Study(ABC):
         found = [value.claim for value in vars(cls).values() if hasattr(value, "claim")]
         cls.claims = tuple(sorted(found, key=lambda each: each.id))
 
-    @abstractmethod
+    def runs(self, scale: str) -> Sequence[StudyRun]:
+        """The runs that the study needs."""
+        return ()
+
     def measure(self, context: StudyContext) -> Iterator[ResultRow]:
-        """Measure everything that the claims and exhibits need."""
+        """Measure everything that the claims and exhibits need: by default, the results of the runs."""
+        yield from context.runs.rows(self)
+
+    def measure_trained(self, run: Run) -> Iterator[ResultRow]:
+        """Measure the trained model of a run; the labels of the run are added to the rows."""
+        yield from ()
+
+    @property
+    def measures_trained(self) -> bool:
+        """Whether the study measures the trained models of its runs."""
+        return type(self).measure_trained is not Study.measure_trained
 
     @abstractmethod
     def exhibits(self, results: ResultTable) -> list[Exhibit]:
         """The figures and tables of the paper, made from the results."""
 
     def judge(self, results: ResultTable) -> list[JudgedClaim]:
-        """The verdict on every claim. One whose values are missing is undecided."""
+        """The verdict on every claim. One whose values are missing is undecided.
+
+        If no run of the study got better than a unigram model, the runs were too short to decide anything.
+        """
+        trained = results.where("trained")
+        if trained and all(row.value is None for row in trained):
+            return [JudgedClaim(each, undecided("all runs failed: too short to decide")) for each in self.claims]
         judged = []
         for each in self.claims:
             try:

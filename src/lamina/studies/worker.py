@@ -1,7 +1,7 @@
 """One cell of a grid as a process: `python -m lamina.studies.worker RUN --threads 1`.
 
-It trains the run whose config is in the folder and ends with the exit code of its status. When its standard input
-closes, the process that started it has ended, and it saves the run and exits.
+It trains the run whose config is in the folder, for a comparison or for a study, and ends with the exit code of its
+status. When its standard input closes, the process that started it has ended, and it saves the run and exits.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def _train(run: Path, threads: int) -> int:
     import torch
 
     from lamina.studies.cells import train_cell
+    from lamina.studies.shared_runs.training import train_shared_run
 
     torch.set_num_threads(threads)
-    return train_cell(run)
+    return train_shared_run(run) if RunFolder(run).study_order.path.exists() else train_cell(run)
 
 
 def _leave_with_parent() -> None:

@@ -1,7 +1,7 @@
 """Text in Lamina's synthetic languages, which is generated rather than read.
 
 A set is written `kind:count`, or `kind/language:count`: `translation:20000`, `translation/tuvo-marn:500`,
-`short-translation:20000`, `headlines:5000`, `text:2000`, `paraphrases:4000`, `entailments:4000`.
+`short-translation:20000`, `news-2014:100`, `headlines:5000`, `text:2000`, `paraphrases:4000`, `entailments:4000`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class EmbeddedSets(Reader):
 
 
 def _parse(text: str) -> EmbeddedSet:
-    found = re.fullmatch(r"([a-z-]+)(?:/([a-z-]+))?:([1-9]\d*)", text)
+    found = re.fullmatch(r"([a-z][a-z0-9-]*)(?:/([a-z-]+))?:([1-9]\d*)", text)
     if found is None:
         raise UserError(f"embedded set {text!r}: write kind:count or kind/language:count, such as translation:20000.")
     kind, language, count = found.groups()

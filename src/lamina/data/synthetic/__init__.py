@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from lamina.data.language_pair import LanguagePair
 from lamina.data.synthetic.language import LANGUAGES
 from lamina.data.synthetic.lexicon import SPLITS
+from lamina.data.synthetic.news import NEWS_YEARS, news_pairs
 from lamina.data.synthetic.sentence_pairs import entailment_pairs, paraphrase_pairs
 from lamina.data.synthetic.speech import SpokenSentence, spoken_sentences
 from lamina.data.synthetic.texts import headline_pairs, running_text, translation_pairs
@@ -21,11 +22,13 @@ from lamina.errors import UserError
 __all__ = [
     "KINDS",
     "LANGUAGES",
+    "NEWS_YEARS",
     "SPLITS",
     "SyntheticKind",
     "entailment_pairs",
     "headline_pairs",
     "known_fields",
+    "news_pairs",
     "paraphrase_pairs",
     "running_text",
     "translation_pairs",
@@ -45,12 +48,14 @@ class SyntheticKind(NamedTuple):
     """The label set, where one of the fields is a label."""
 
 
-def _translations(short: bool) -> Callable[[str, int, str | None], Iterator[FieldValues]]:
+def _translations(
+    generator: Callable[..., Iterator[FieldValues]], **options: Any
+) -> Callable[[str, int, str | None], Iterator[FieldValues]]:
     def generate(split: str, count: int, variant: str | None) -> Iterator[FieldValues]:
         pair = LanguagePair("marn", "tuvo") if variant is None else LanguagePair.of_set(variant)
         if pair is None:
             raise UserError(f"embedded translation: {variant!r} is not a language pair; write one such as marn-tuvo")
-        return translation_pairs(split, count, source=pair.source, target=pair.target, short=short)
+        return generator(split, count, source=pair.source, target=pair.target, **options)
 
     return generate
 
@@ -67,8 +72,12 @@ def _texts(*arguments: Any, **options: Any) -> Iterator[FieldValues]:
 
 
 KINDS = {
-    "translation": SyntheticKind(("source", "target"), _translations(short=False)),
-    "short-translation": SyntheticKind(("source", "target"), _translations(short=True)),
+    "translation": SyntheticKind(("source", "target"), _translations(translation_pairs)),
+    "short-translation": SyntheticKind(("source", "target"), _translations(translation_pairs, short=True)),
+    "news": SyntheticKind(("source", "target"), _translations(news_pairs)),
+    **{
+        f"news-{year}": SyntheticKind(("source", "target"), _translations(news_pairs, year=year)) for year in NEWS_YEARS
+    },
     "headlines": SyntheticKind(("source", "target"), _in_language(headline_pairs)),
     "text": SyntheticKind(("text",), _in_language(_texts)),
     "paraphrases": SyntheticKind(("first", "second", "label"), _in_language(paraphrase_pairs), ("no", "yes")),

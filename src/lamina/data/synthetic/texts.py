@@ -16,22 +16,32 @@ SHORT_COMMONEST = 24
 
 
 def translation_pairs(
-    split: str, count: int, *, seed: int = 0, source: str = "marn", target: str = "tuvo", short: bool = False
+    split: str,
+    count: int,
+    *,
+    seed: int = 0,
+    source: str = "marn",
+    target: str = "tuvo",
+    short: bool = False,
+    commonest: int = SHORT_COMMONEST,
 ) -> Iterator[tuple[str, str]]:
     """`count` pairs of sentences; tests have found no sentence with two translations.
 
-    Short sentences are single clauses of a few dozen different words, which a small model learns in minutes.
+    Short sentences are single clauses of the `commonest` words of each kind: a small model learns them in minutes.
     """
     check_split(split)
     say_source, say_target = grammar(source).sentence, grammar(target).sentence
-    for sentence in islice(_sentences(split, seed, short), count):
+    for sentence in islice(_sentences(split, seed, commonest if short else None), count):
         yield say_source(sentence), say_target(sentence)
 
 
-def _sentences(split: str, seed: int, short: bool) -> Iterator[Sentence]:
-    """An endless sequence of sentences of a split. A meaning is in the same split in all languages."""
+def _sentences(split: str, seed: int, commonest: int | None) -> Iterator[Sentence]:
+    """An endless sequence of sentences of a split, short ones of the commonest words if their number is given.
+
+    A meaning is in the same split in all languages.
+    """
     draw = chance("translation", split, seed)
-    compose = Composer(draw, commonest=SHORT_COMMONEST).short_sentence if short else Composer(draw).sentence
+    compose = Composer(draw, commonest=commonest).short_sentence if commonest else Composer(draw).sentence
     while True:
         sentence = compose()
         if split_of(content_words(sentence)) == split:

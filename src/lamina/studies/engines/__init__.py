@@ -6,9 +6,12 @@ from the folder.
 
 from __future__ import annotations
 
+import signal
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Protocol
+
+from lamina.run_folder.folder import RunFolder
 
 
 class Engine(Protocol):
@@ -21,3 +24,13 @@ class Engine(Protocol):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Save the runs that are being trained, and end them."""
         ...
+
+
+def last_message(path: Path, code: int) -> str:
+    """Why a run ended with an error: the signal that killed it, or the last line of its log."""
+    if code < 0:
+        hint = ", perhaps for lack of memory" if -code == signal.SIGKILL else ""
+        return f"it was killed by signal {-code} ({signal.Signals(-code).name}){hint}"
+    log = RunFolder(path).log
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()] if log.exists() else []
+    return lines[-1] if lines else f"exit code {code}, and no message"

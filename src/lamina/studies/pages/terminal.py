@@ -8,8 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from lamina.studies.ledger import StudyResult, read_ledger
+from lamina.studies.pages.study_page import SIGNS, count_verdicts, made_by
 from lamina.studies.papers import STUDIES
-from lamina.studies.study_page import SIGNS, count_verdicts, made_by
 from lamina.terminal import open_console, say
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lamina.studies.ledger import run_study
-from lamina.studies.terminal import show_result, show_studies
+from lamina.studies.pages.terminal import show_result, show_studies
 
 
 def test_studies_are_listed_with_their_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lamina.studies.ledger import StudyResult, run_study
-from lamina.studies.study_page import count_verdicts, made_by, save_study, study_page
+from lamina.studies.pages.study_page import count_verdicts, made_by, save_study, study_page
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,97 @@
+"""Models that the studies train, at scales `micro` and `tiny`, with the papers' hyper-parameters mapped to small sizes.
+
+| paper                        | tiny                                                                               |
+| ---------------------------- | ---------------------------------------------------------------------------------- |
+| width 512, feed-forward 2048 | 64 and 128, four heads                                                             |
+| learning rate                | times 3, because √(512 / 64) = 2.8                                                 |
+| warm-up of 4,000 steps       | 100 of 400 steps; 500 steps: 12; 8,000: 200                                        |
+| inverse root                 | the decay begins at step 100, with or without warm-up                              |
+| 60-12 layers                 | 30-6                                                                               |
+| beam 5                       | greedy search                                                                      |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lamina.studies.result_table import Label
+from lamina.studies.shared_runs.data_sets import DataName
+from lamina.studies.shared_runs.declared import THREE_SEEDS, StudyRun
+
+RATE_FACTOR = 3
+STEPS = 400
+WARMUP = 100
+NO_WARMUP = 1
+DEPTHS = {"60-12": (30, 6)}
+"""Depths of the papers that are mapped to smaller ones."""
+SUBSTITUTIONS = (
+    "Width 64, 400 steps of 384 tokens; learning rates are the paper's times 3, warm-ups a fortieth",
+    "IWSLT De-En: single clauses of 24 words of each kind, marn to tuvo",
+    "WMT En-De: single clauses of 48 words of each kind, noric to selu; the test years differ in length and vocabulary",
+    "60-12 layers: 30-6",
+)
+
+
+def translation_run(
+    scale: str,
+    data: DataName,
+    *,
+    scheme: str | tuple[str, str],
+    depth: str,
+    rate: float = 1e-3,
+    warmup: int = WARMUP,
+    decay: str = "inverse-root",
+    steps: int = STEPS,
+    width: int = 64,
+    model: Mapping[str, Any] | None = None,
+    optimiser: Mapping[str, Any] | None = None,
+    train: Mapping[str, Any] | None = None,
+    task: str = "translation",
+    labels: Mapping[str, Label] | None = None,
+    seeds: Sequence[int] = THREE_SEEDS,
+    curves: bool = False,
+) -> StudyRun:
+    """An encoder–decoder with the paper's depth and learning rate.
+
+    decay: `inverse-root`, `linear` or `constant`.
+    labels: those besides scheme and depth.
+    """
+    micro = scale == "micro"
+    steps, width = (2, 8) if micro else (steps, width)
+    schedule: dict[str, Any] = {"name": decay, "learning_rate": RATE_FACTOR * rate, "warmup_steps": warmup}
+    if decay == "inverse-root":
+        schedule["decay_steps"] = max(warmup, WARMUP)
+    if decay == "linear" and micro:
+        schedule["warmup_steps"] = NO_WARMUP
+    values: dict[str, Any] = {
+        "task": task,
+        "data": {"max_tokens": 384, "oversize": "alone"},
+        "model": {
+            "residual": scheme if isinstance(scheme, str) else list(scheme),
+            "num_layers": [1, 1] if micro else list(layers_of(depth)),
+            "model_dim": width,
+            "feed_forward_dim": 2 * width,
+            "num_heads": 2 if micro else 4,
+            **(model or {}),
+        },
+        "schedule": schedule,
+        "train": {"steps": steps, "validate_every": max(1, steps // 10), **(train or {})},
+        "task_options": {"generation": {"beam": 1}},
+    }
+    if optimiser:
+        values["optimiser"] = dict(optimiser)
+    named = scheme if isinstance(scheme, str) else "/".join(scheme)
+    return StudyRun(
+        data,
+        values,
+        {"scheme": named, "depth": depth, **(labels or {})},
+        seeds[:1] if micro else seeds,
+        curves=curves,
+    )
+
+
+def layers_of(depth: str) -> tuple[int, int]:
+    """The numbers of encoder and decoder layers at scale `tiny`."""
+    encoder, _, decoder = depth.partition("-")
+    return DEPTHS.get(depth, (int(encoder), int(decoder)))

@@ -1,0 +1,98 @@
+"""The data of the studies that train models, at scales `micro` and `tiny`: embedded sets that stand for the papers'.
+
+| name        | stands for       | content                                                                        |
+| ----------- | ---------------- | ------------------------------------------------------------------------------ |
+| `iwslt`     | IWSLT De-En      | single clauses in 24 words of each kind, marn to tuvo                           |
+| `wmt`       | WMT En-De        | single clauses in 48 words of each kind, noric to selu; seven test years        |
+| `opus`      | OPUS-100         | single clauses in three pairs of languages, both directions                     |
+| `headlines` | Gigaword         | paragraphs with headlines                                                       |
+| `text`      | WikiText-103     | running text                                                                    |
+| `speech`    | LibriSpeech      | spoken sentences with little and with much noise                                |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from lamina.data.prepare import prepare
+from lamina.data.prepare_options import PrepareOptions
+from lamina.data.store import Store
+from lamina.data.synthetic import NEWS_YEARS
+from lamina.errors import UserError
+from lamina.files.progress import Progress, no_progress
+
+DataName = Literal["iwslt", "wmt", "opus", "headlines", "text", "speech"]
+DATA_NAMES: tuple[DataName, ...] = get_args(DataName)
+OPUS_PAIRS = ("marn-tuvo", "marn-selu", "marn-noric")
+NOISE_LEVELS = ("clean", "other")
+
+
+def open_data(name: DataName, scale: str, folder: Path, progress: Progress = no_progress) -> Store:
+    """The store of a data set, prepared in `folder` if it is not there yet."""
+    if scale not in ("micro", "tiny"):
+        raise UserError(
+            f"the studies that train models have no data at scale {scale!r} yet; run them with --scale tiny"
+        )
+    output = folder / f"{name}-{scale}"
+    values = {
+        "format": "embedded",
+        "output": str(output),
+        "replace": True,
+        **_sets(name, 100 if scale == "micro" else 1),
+    }
+    return prepare(PrepareOptions.read(values, where=f"the data set {name}"), progress)
+
+
+def _sets(name: DataName, divisor: int) -> Mapping[str, Any]:
+    """The options of `lamina prepare`; the number of examples is divided by `divisor`, down to a few."""
+
+    def count(examples: int) -> int:
+        return max(4, examples // divisor)
+
+    match name:
+        case "iwslt":
+            return {
+                "train": f"short-translation:{count(20_000)}",
+                "valid": f"short-translation:{count(200)}",
+                "test": f"short-translation:{count(300)}",
+                "tokenizer": {"size": 500},
+            }
+        case "wmt":
+            return {
+                "train": f"news/noric-selu:{count(20_000)}",
+                "valid": f"news/noric-selu:{count(200)}",
+                "test": {str(year): f"news-{year}/noric-selu:{count(60)}" for year in NEWS_YEARS},
+                "tokenizer": {"size": 800},
+            }
+        case "opus":
+            held_out = {pair: f"short-translation/{pair}:{count(60)}" for pair in OPUS_PAIRS}
+            return {
+                "train": {pair: f"short-translation/{pair}:{count(8000)}" for pair in OPUS_PAIRS},
+                "valid": held_out,
+                "test": held_out,
+                "tokenizer": {"size": 800},
+            }
+        case "headlines":
+            return {
+                "train": f"headlines:{count(20_000)}",
+                "valid": f"headlines:{count(100)}",
+                "test": f"headlines:{count(200)}",
+                "tokenizer": {"size": 1500},
+            }
+        case "text":
+            return {
+                "train": f"text:{count(2000)}",
+                "valid": f"text:{count(20)}",
+                "test": f"text:{count(20)}",
+                "tokenizer": {"size": 1500},
+            }
+        case "speech":
+            held_out = {level: f"speech/{level}:{count(40)}" for level in NOISE_LEVELS}
+            return {
+                "train": f"speech:{count(1500)}",
+                "valid": held_out,
+                "test": held_out,
+                "tokenizer": {"kind": "character", "size": 0},
+            }
