@@ -75,7 +75,7 @@ def test_a_former_name_in_python_warns() -> None:
     ("values", "message"),
     [
         ({"train": {"keep": 1, "keep_checkpoints": 1}}, "train.keep: this is the former name of 'keep_checkpoints'"),
-        ({"train": {"keep": "x"}}, "train.keep_checkpoints: Input should be a valid integer"),
+        ({"train": {"keep": "x"}}, "train.keep_checkpoints: must be a whole number"),
         ({"train": {"keep_checkpoint": 1}}, "train.*'keep_checkpoint'; did you mean 'keep_checkpoints'"),
         ({"train": {"inner": {"colur": 1}}}, "train.inner.colur: unknown option 'colur'; did you mean 'colour'"),
         ({"train": {"inner": {"width": True}}}, "train.inner.width: width is a number or a word, not true"),

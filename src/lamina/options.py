@@ -31,6 +31,31 @@ from lamina.terminal import visible
 NONE = "none"
 """The text that stands for None in a config."""
 
+_WHOLE_NUMBER, _NUMBER, _LIST = "must be a whole number", "must be a number", "must be a list"
+MESSAGES = {
+    "missing": "a value is missing; give one",
+    "model_type": "a section with keys of its own; set one of these",
+    "model_attributes_type": "a section with keys of its own; set one of these",
+    "string_too_short": "must not be empty",
+    "string_type": "must be text",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_type": _WHOLE_NUMBER,
+    "int_parsing": _WHOLE_NUMBER,
+    "int_from_float": _WHOLE_NUMBER,
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "finite_number": "must be a finite number",
+    "list_type": _LIST,
+    "tuple_type": _LIST,
+    "dict_type": "must be a table of keys and values",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+}
+"""The messages about values of the wrong kind or size, by pydantic's name of the error; others keep pydantic's text."""
+
 
 class Affects(Enum):
     """What another value of a field would change: `Annotated[str, Affects.ROUNDING]`; RESULTS if not annotated.
@@ -227,11 +252,8 @@ def _explain(error: ValidationError, where: str, values: Mapping[str, Any]) -> U
     if first["type"] == "literal_error" and isinstance(first["input"], str):
         choices = re.findall(r"'([^']*)'", first["ctx"]["expected"])
         return UserError(f"{start}: {unknown('value', first['input'], choices)}")
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "missing":
-        message = "a value is missing; give one"
-    if first["type"] in ("model_type", "model_attributes_type"):
-        message = "a section with keys of its own; set one of these"
+    plain = MESSAGES.get(first["type"])
+    message = plain.format(**first.get("ctx", {})) if plain else first["msg"].removeprefix("Value error, ")
     whole_section = first["type"] == "missing" or isinstance(first["input"], Mapping | Options)
     given = repr(first["input"])
     given = given if len(given) <= 80 else f"{given[:80]}..."

@@ -155,6 +155,7 @@ diagnose broken.json | broken.json
 prepare nothing-known | nothing-known
 prepare missing.toml | missing.toml
 prepare embedded-translation --output own.toml | own.toml
+prepare embedded-translation --output "" | output: must not be empty
 prepare nothing --show | nothing
 prepare missing --verify | missing
 prepare own.toml --verify | own.toml
@@ -178,7 +179,7 @@ steps = 2
 
 
 WAY_OUT = re.compile(
-    r"\blamina [a-z]+\b|--[a-z]+|`\w+|Valid: |did you mean|Input should be|there are|ends in one of|working directory"
+    r"\blamina [a-z]+\b|--[a-z]+|`\w+|Valid: |did you mean|must (?:not )?be|there are|ends in one of|working directory"
     r"|[;,:.] (?i:change|choose|correct|give|leave|make|name|set|train|use|write)\b|\bsuch as\b"
 )
 """A command, an option, a key, the values that are valid, or an instruction."""

@@ -175,7 +175,9 @@ def endless(config: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 75), (signal.SIGUSR1, 75), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 75), (signal.SIGUSR1, 75), (signal.SIGHUP, 75), (signal.SIGINT, 130)]
+)
 def test_a_signal_saves_and_only_ctrl_c_asks_not_to_be_started_again(
     number: signal.Signals, code: int, endless: Path, tmp_path: Path
 ) -> None:

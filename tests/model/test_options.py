@@ -48,7 +48,7 @@ def test_a_setting_is_for_both_stacks_unless_it_is_a_pair() -> None:
         ("iwslt", {"init": "xaver"}, r"init: unknown value 'xaver'; did you mean 'xavier'"),
         ("iwslt", {"residual": "postln"}, r"residual: unknown residual scheme 'postln'; did you mean 'post-ln'"),
         ("iwslt", {"num_layer": 2}, r"unknown option 'num_layer'; did you mean 'num_layers'"),
-        ("iwslt", {"num_layers": 0}, r"num_layers.*greater than or equal to 1"),
+        ("iwslt", {"num_layers": 0}, r"num_layers.*must be at least 1"),
         ("iwslt", {"num_heads": 3}, r"num_heads 3 does not divide model_dim 512"),
         ("iwslt", {"norm": {"epsilon": 1}}, r"unknown option 'epsilon'; did you mean 'eps'"),
         (
@@ -62,7 +62,7 @@ def test_a_setting_is_for_both_stacks_unless_it_is_a_pair() -> None:
         ("lm", {"vocab_size": 100}, r"adaptive_cutoffs .* must rise and lie between 1 and the vocabulary of 100"),
         ("iwslt", {"head": "classes"}, r"an encoder-decoder predicts words"),
         ("lm", {"head": "classes", "adaptive_cutoffs": ()}, r"head 'classes' needs kind 'encoder'"),
-        ("iwslt", {"num_layers": (0, 2)}, r"num_layers.0: Input should be greater than or equal to 1 \(given: 0\)"),
+        ("iwslt", {"num_layers": (0, 2)}, r"num_layers.0: must be at least 1 \(given: 0\)"),
         ("iwslt", {"num_layers": True}, r"num_layers is a number or a word, not true"),
         ("iwslt", {"dropout": float("nan")}, r"dropout: .*finite"),
         ("iwslt", {"padding_index": 10_000}, r"padding_index 10000 lies outside"),

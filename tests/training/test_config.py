@@ -42,7 +42,7 @@ def read_back(config: RunConfig) -> RunConfig:
     ("values", "message"),
     [
         ({"model": {"droput": 0.1}}, "model.droput: unknown option 'droput'; did you mean 'dropout'"),
-        ({"model": {"dropout": "much"}}, "model.dropout: .*valid number"),
+        ({"model": {"dropout": "much"}}, "model.dropout: must be a number"),
         ({"model": {"dropout": 1.0}}, "model.dropout: .*less than 1"),
         ({"model": {"preset": "iwlst"}}, "model.preset: unknown preset 'iwlst'; did you mean 'iwslt'"),
         ({"model": {"residual": "b2"}}, "model.residual: unknown residual scheme 'b2'; did you mean 'b2t'"),
@@ -50,7 +50,10 @@ def read_back(config: RunConfig) -> RunConfig:
             {"model": {"residual": "b2t", "residual_options": {"scale": 1}}},
             "model.residual_options.scale: .*'scale_init'",
         ),
-        ({"model": {"residual": "mix-ln", "residual_options": {"switch_layer": -1}}}, "model.*switch_layer: .*greater"),
+        (
+            {"model": {"residual": "mix-ln", "residual_options": {"switch_layer": -1}}},
+            "model.*switch_layer: must be at least",
+        ),
         ({"model": {"residual_options": 3}}, "model.residual_options: a section with keys of its own"),
         ({"model": {"norm": {"kind": "batch"}}}, "model.norm.kind: unknown value 'batch'"),
         ({"model": {"num_heads": 3}}, "model: num_heads 3 does not divide model_dim 512; change one"),
@@ -115,7 +118,7 @@ def test_a_preset_holds_where_nothing_else_is_given() -> None:
 def test_none_takes_back_a_default() -> None:
     given = {"generation": {"max_length": "none"}}
     assert read(task="language-modelling", task_options=given).task_options.generation.max_length is None
-    with pytest.raises(UserError, match="model.num_heads: .*valid integer"):
+    with pytest.raises(UserError, match="model.num_heads: must be a whole number"):
         read(model={"num_heads": "none"})
 
 
@@ -268,7 +271,7 @@ def test_a_mistake_in_a_stored_config_names_it(tmp_path: Path) -> None:
         ({"model": {"residul": "b2t"}}, "unknown option 'residul'; did you mean 'residual'"),
         ({"train": {"stesp": 3}}, "did you mean 'steps'"),
         ({"schedule": {"name": "inverse"}}, "did you mean 'inverse-root'"),
-        ({"train": {"keep_checkpoints": 1}}, "keep_checkpoints: .*greater than or equal to 2"),
+        ({"train": {"keep_checkpoints": 1}}, "keep_checkpoints: must be at least 2"),
     ],
 )
 def test_config_mistakes(values: dict[str, Any], message: str) -> None:
