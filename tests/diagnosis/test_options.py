@@ -44,7 +44,7 @@ def test_every_threshold_of_every_check_is_filled_in() -> None:
         ({"vanishng": {"warning": 0.2}}, r"config.toml: diagnose: thresholds.vanishng: .*did you mean 'vanishing'"),
         ({"vanishing": {"warnin": 0.2}}, r"diagnose: thresholds.vanishing.warnin: .*did you mean 'warning'"),
         ({"vanishing": {"failure": 0}}, r"config.toml: diagnose: thresholds.vanishing.failure: .*greater than 0"),
-        ({"overflow": {"headroom": 0.5}}, r"thresholds.overflow.headroom: .*greater than or equal to 1"),
+        ({"overflow": {"headroom": 0.5}}, r"thresholds.overflow.headroom: .*at least 1"),
         ({"vanishing": {"failure": True}}, r"failure is a number"),
     ],
 )

@@ -83,7 +83,7 @@ def test_foreign_names_do_not_clash_with_ours() -> None:
         ({"part_of": "encoder"}, "give other_num_layers"),
         ({"dropout": float("nan")}, "dropout"),
         ({"dropout": 1.0}, "dropout: .*less than 1"),
-        ({"model_dim": 0}, "model_dim: .*greater than or equal to 1"),
+        ({"model_dim": 0}, "model_dim: .*at least 1"),
         ({"residual": None}, "residual: .*string"),
         ({"residual": "resi-dual", "dual_scale": True}, "dual_scale is a number or a word, not true"),
         ({"residual": "resi-dual", "dual_scale": float("inf")}, "dual_scale: .*finite"),

@@ -173,7 +173,7 @@ def test_epochs_replace_the_defaults_in_steps() -> None:
         ({"save_every_epochs": 1, "save_every": 50}, r"train\.save_every_epochs: save_every = 50 is given too"),
         ({"evaluate_every_epochs": 1, "evaluate_every": 5}, r"train\.evaluate_every_epochs: evaluate_every = 5"),
         ({"steps": "none"}, "the length of training is not given; set steps or epochs"),
-        ({"epochs": 0}, r"train\.epochs: .*greater than or equal to 1|train\.epochs: .*greater than 0"),
+        ({"epochs": 0}, r"train\.epochs: .*at least 1|train\.epochs: .*greater than 0"),
         ({"epochs": 1.5}, r"train\.epochs: must be a whole number"),
     ],
 )
