@@ -1,4 +1,4 @@
-"""Every shipped config, and the one that `lamina init` writes for every task, is run, shortened to a few steps."""
+"""Every smoke config, and the one that `lamina init` writes for every task, is run, shortened to a few steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lamina.tasks import TASKS
 from lamina.training.config_template import write_template
 
 ROOT = Path(__file__).parents[1]
-CONFIGS = [file for file in sorted((ROOT / "configs").rglob("*.toml")) if file.stem != "base"]
+CONFIGS = [file for file in sorted((ROOT / "configs" / "smoke").glob("*.toml")) if file.stem != "base"]
 pytestmark = pytest.mark.documented
 
 
