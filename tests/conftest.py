@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.training.bf16 import make_bf16_safe
+from lamina.training.machine.bf16 import make_bf16_safe
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the environment
     make_bf16_safe()

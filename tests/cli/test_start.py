@@ -81,3 +81,10 @@ def test_prepare_from_a_file_lists_what_was_left_out(tmp_path: Path) -> None:
 )
 def test_prepare_mistakes(arguments: list[str], message: str, tmp_path: Path) -> None:
     assert_refused(arguments, message, tmp_path)
+
+
+def test_doctor_examines_this_machine() -> None:
+    done = lamina("doctor")
+    assert done.returncode == 0, done.stderr
+    for expected in ("versions", "threads", "allocator", "bf16", "determinism"):
+        assert f"{expected} " in done.stdout

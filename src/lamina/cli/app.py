@@ -10,6 +10,7 @@ import typer
 
 from lamina.errors import FailedElsewhere, UserError
 from lamina.terminal import guard_exceptions, say
+from lamina.training.machine.allocator import keep_freed_memory
 
 app = typer.Typer(
     name="lamina",
@@ -50,6 +51,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters still shows the rest
     guard_exceptions()
+    keep_freed_memory()
     try:
         # Not standalone, because typer prints its own errors with the control characters of the arguments.
         code = app(args=sys.argv[1:] or ["--help"], prog_name="lamina", standalone_mode=False)

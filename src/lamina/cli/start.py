@@ -1,4 +1,4 @@
-"""The commands to begin with: the demo, the residual schemes, and data for training."""
+"""The commands to begin with: the demo, the residual schemes, data for training, and a look at the machine."""
 
 from __future__ import annotations
 
@@ -99,6 +99,15 @@ def prepare(
         show_store(store)
         if dropped:
             show_dropped(store)
+
+
+@app.command(rich_help_panel=START, epilog="Example: lamina doctor")
+def doctor() -> None:
+    """Show versions, threads, devices and bf16 support, check that training is deterministic, and advise settings."""
+    from lamina.report.terminal.doctor import show_examination
+    from lamina.training.machine.doctor import examine_machine
+
+    show_examination(examine_machine())
 
 
 def _load_tasks() -> Mapping[str, Source]:

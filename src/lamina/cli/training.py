@@ -29,7 +29,7 @@ def train(
     with remember_early():  # before torch is imported, which takes seconds
         from lamina.config import read_values
         from lamina.run_folder.folder import RunFolder
-        from lamina.training.bf16 import prepare_environment
+        from lamina.training.machine.bf16 import prepare_environment
 
         source = RunFolder(config).require_config() if Path(config).is_dir() else config
         prepare_environment(read_values(source, overrides or []))  # before torch is imported

@@ -17,7 +17,7 @@ from lamina.config import read_values
 from lamina.errors import UserError
 from lamina.run_folder.folder import RunFolder
 from lamina.terminal import say
-from lamina.training.bf16 import prepare_environment
+from lamina.training.machine.bf16 import prepare_environment
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from lamina.options import Options
-from lamina.training.bf16 import make_bf16_safe
+from lamina.training.machine.bf16 import make_bf16_safe
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 

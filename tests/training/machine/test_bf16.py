@@ -13,7 +13,7 @@ import pytest
 from lamina.config import to_toml
 from lamina.errors import UserError
 from lamina.run_folder.folder import RunFolder
-from lamina.training import bf16
+from lamina.training.machine import bf16
 from support.small_runs import building, config_for
 
 HELPED = "import os, signal; os.environ.get('ONEDNN_MAX_CPU_ISA') or os.kill(os.getpid(), signal.SIGILL)"
@@ -110,7 +110,7 @@ def test_a_run_in_bf16_says_why_it_is_refused(stores: Path, tmp_path: Path, monk
 PLAYED = """
 import os, sys
 from pathlib import Path
-from lamina.training import bf16
+from lamina.training.machine import bf16
 bf16.CPU_INFO, bf16.PROBE = Path({cpu_info!r}), (sys.executable, "-c", {program!r})
 {start}
 """
