@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -107,12 +108,21 @@ class Task:
     def __init__(self, store: Store, options: TaskOptions) -> None:
         self.store, self.options = store, options
         present = store[store.splits[0]].fields
-        for name in self.fields:
+        for name in self.required_fields():
             if name not in present:
                 raise UserError(
                     f"{store.folder}: task {self.name!r} reads the field {name!r}, but the store has "
                     f"{', '.join(present)}; prepare the data for this task"
                 )
+
+    def required_fields(self) -> tuple[str, ...]:
+        """The fields that the task reads of this store; a task may read one kind of store or another."""
+        return self.fields
+
+    @property
+    def predicted_fields(self) -> tuple[str, ...]:
+        """The fields of this store whose tokens or labels are predicted."""
+        return (self.predicted,)
 
     @classmethod
     def complete_model(cls, choices: ModelChoices, vocabulary: Vocabulary) -> dict[str, Any]:
@@ -293,8 +303,8 @@ class Task:
             examples = self.store[name]
             if self.end is not None:
                 found[self.end] += len(examples)
-            for first in range(0, len(examples), 8192):
-                ids, _ = examples.gather(self.predicted, np.arange(first, min(first + 8192, len(examples))))
+            for field, first in product(self.predicted_fields, range(0, len(examples), 8192)):
+                ids, _ = examples.gather(field, np.arange(first, min(first + 8192, len(examples))))
                 found += np.bincount(ids, minlength=size)
         return found
 

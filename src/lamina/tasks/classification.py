@@ -19,15 +19,15 @@ from torch import nn
 
 from lamina.data.batches import Batch
 from lamina.data.examples import Examples
-from lamina.data.packed import Integers, PackedField, append, join, prepend
+from lamina.data.packed import Integers, PackedField
 from lamina.data.readers.base import trim
-from lamina.data.tokenizer import CLS, SEP
 from lamina.errors import UserError
 from lamina.model.modes import evaluation_mode
 from lamina.model.options import ModelChoices
 from lamina.options import mistake
 from lamina.tasks.base import MAX_TOKENS, Inputs, Losses, Task, Vocabulary, tensor_of
 from lamina.tasks.metrics import accuracy, f1, f1_macro, f1_micro
+from lamina.tasks.sentences import sentence_arguments, sentence_fields, sentence_sizes
 
 WINDOW = 64  # texts labelled at a time
 
@@ -74,15 +74,14 @@ class Classification(Task):
     @property
     def text_fields(self) -> tuple[str, ...]:
         """`first` and, where the store has pairs, `second`."""
-        return tuple(name for name in ("first", "second") if name in self.store[self.store.splits[0]].fields)
+        return sentence_fields(self.store)
 
     def sizes(self, examples: Examples) -> Integers:
-        lengths = [examples.lengths(name) + 1 for name in self.text_fields]
-        return sum(lengths[1:], start=lengths[0] + 1)
+        return sentence_sizes(examples, self.text_fields)
 
     def inputs(self, batch: Batch, *, seed: int | None = None) -> Inputs:
         texts = [batch[name] for name in self.text_fields]
-        return replace(_arguments(texts), labels=tensor_of(batch["label"]), count=len(batch))
+        return replace(sentence_arguments(texts), labels=tensor_of(batch["label"]), count=len(batch))
 
     @torch.no_grad()
     def predict(
@@ -104,7 +103,7 @@ class Classification(Task):
             known = [each for each in chunk if each is not None]
             labelled: Iterator[Prediction] = iter(())
             if known:
-                inputs = _arguments([PackedField.of(field) for field in zip(*known, strict=True)]).to(device)
+                inputs = sentence_arguments([PackedField.of(field) for field in zip(*known, strict=True)]).to(device)
                 with evaluation_mode(model):
                     rows = model(**inputs.arguments).double().softmax(-1).cpu().tolist()
                 labelled = (Prediction(dict(zip(self.store.labels, row, strict=True))) for row in rows)
@@ -176,13 +175,3 @@ class Classification(Task):
             metrics["f1"] = f1(guesses, labels)
         metrics |= {"f1 macro": f1_macro(guesses, labels), "f1 micro": f1_micro(guesses, labels)}
         return {"loss": loss, "nll": loss, **metrics}
-
-
-def _arguments(texts: Sequence[PackedField]) -> Inputs:
-    """The model's arguments for the first texts of all examples and, if there are pairs, the second ones."""
-    whole = append(prepend(texts[0], CLS), SEP)
-    segments = whole.with_ids(np.zeros_like(whole.ids))
-    for other in texts[1:]:
-        other = append(other, SEP)
-        whole, segments = join(whole, other), join(segments, other.with_ids(np.ones_like(other.ids)))
-    return Inputs({"tokens": tensor_of(whole), "segments": tensor_of(segments)}, {"lengths": whole.lengths})

@@ -1,6 +1,10 @@
 """Masked language modelling (BERT's pre-training), evaluated by the negative log-likelihood of the chosen tokens.
 
-<cls> w₁ … wₙ <sep>          15 % of the tokens are predicted: 80 % of them masked, 10 % random, 10 % unchanged
+<cls> w₁ … wₙ <sep>                 blocks of running text, or
+<cls> first … <sep> second … <sep>  sentences or pairs of them, where the store has those instead: a model learns on
+                                    pairs to find in one sentence what is masked in the other
+
+15 % of the tokens are predicted: 80 % of them masked, 10 % random, 10 % unchanged.
 """
 
 from __future__ import annotations
@@ -12,10 +16,11 @@ from torch import nn
 from lamina.data.batches import Batch
 from lamina.data.examples import Blocks, Examples
 from lamina.data.noise import Masking
-from lamina.data.packed import Integers, append, prepend
+from lamina.data.packed import Integers
 from lamina.data.store import Store
-from lamina.data.tokenizer import CLS, EOS, MASK, SEP
+from lamina.data.tokenizer import EOS, MASK
 from lamina.tasks.base import MAX_TOKENS, Inputs, Task, TaskOptions, tensor_of
+from lamina.tasks.sentences import join_sentences, sentence_fields, sentence_sizes
 from lamina.tasks.sequence_to_sequence import loss_metrics
 
 VALIDATION_SEED = 0  # every evaluation masks the same tokens
@@ -42,11 +47,20 @@ class MaskedLanguageModelling(Task):
         super().__init__(store, options)
         self._specials = tuple(range(len(store.tokenizer().specials)))
 
-    def examples(self, split: str, *, training: bool = False) -> Blocks:
+    def required_fields(self) -> tuple[str, ...]:
+        return sentence_fields(self.store) or self.fields
+
+    @property
+    def predicted_fields(self) -> tuple[str, ...]:
+        return self.required_fields()
+
+    def examples(self, split: str, *, training: bool = False) -> Examples:
+        if sentence_fields(self.store):
+            return self.store[split]
         return Blocks(self.store[split], length=self.options.block_length, boundary=EOS)
 
     def sizes(self, examples: Examples) -> Integers:
-        return examples.lengths("target") + 2
+        return sentence_sizes(examples, sentence_fields(self.store) or ("target",))
 
     def inputs(self, batch: Batch, *, seed: int | None = None) -> Inputs:
         masking = Masking(
@@ -56,17 +70,24 @@ class MaskedLanguageModelling(Task):
             seed=VALIDATION_SEED if seed is None else seed,
             probability=self.options.masked,
         )
-        whole = append(prepend(batch["target"], CLS), SEP)
+        whole, segments = join_sentences([batch[name] for name in sentence_fields(self.store) or ("target",)])
         hidden = masking(whole, batch.examples, epoch=batch.epoch)
         return Inputs(
-            {"tokens": tensor_of(hidden.field), "only": torch.from_numpy(hidden.chosen)},
+            {
+                "tokens": tensor_of(hidden.field),
+                "segments": tensor_of(segments),
+                "only": torch.from_numpy(hidden.chosen),
+            },
             {"lengths": whole.lengths},
             labels=torch.from_numpy(hidden.labels),
             count=len(hidden.labels),
         )
 
     def texts(self, batch: Batch) -> dict[str, str]:
-        return {"text": self.store.tokenizer().decode(batch["target"].ids)}
+        tokenizer = self.store.tokenizer()
+        if names := sentence_fields(self.store):
+            return {name: tokenizer.decode(batch[name].ids) for name in names}
+        return {"text": tokenizer.decode(batch["target"].ids)}
 
     def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
         return loss_metrics(self.total_losses(model, split, max_tokens))
