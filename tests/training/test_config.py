@@ -75,6 +75,12 @@ def read_back(config: RunConfig) -> RunConfig:
         ({"task_options": {"label_smoothing": 1.0}}, "task_options.label_smoothing: .*less than 1"),
         ({"task_options": {"generation": {"baem": 4}}}, "task_options.generation.baem: .*did you mean 'beam'"),
         ({"task_options": {"generation": {"beam": 2, "nbest": 3}}}, "task_options.generation: nbest 3 outputs cannot"),
+        ({"task_options": {"generation": {"method": "ctc"}}}, "task_options: generation.method = 'ctc' needs the task"),
+        (
+            {"task": "speech-recognition", "task_options": {"generation": {"method": "ctc"}}},
+            "task_options: .* with ctc_weight above 0",
+        ),
+        ({"output": "data/own", "format": "tsv"}, "describes data, .* data.store=data/own"),
         ({"task": "classification", "task_options": {"bleu": "bleu"}}, "task_options.bleu: unknown option 'bleu'"),
         ({"task": "language-modelling", "task_options": {"context": 600}}, "task_options: context 600 must be shorter"),
         ({"task": "translatoin", "model": {"kind": "encoder"}}, "task: unknown task 'translatoin'"),

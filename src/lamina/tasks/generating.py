@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import tee, zip_longest
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 from numpy.typing import NDArray
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 from torch import nn
 
 from lamina.data.readers.base import trim
@@ -65,6 +65,16 @@ class GeneratingOptions(TaskOptions):
         """Keys that are not given keep the task's defaults, which may differ from those of `GenerateOptions`."""
         own = cls.model_fields["generation"].default
         return {**own.model_dump(exclude_unset=True), **given} if isinstance(given, Mapping) else given
+
+    @model_validator(mode="after")
+    def _ctc_is_trained(self) -> Self:
+        """Said before the training: the search would fail at the first evaluation, which may be at the end."""
+        if self.generation.method == "ctc" and not getattr(self, "ctc_weight", 0):
+            raise ValueError(
+                "generation.method = 'ctc' needs the task speech-recognition with ctc_weight above 0; "
+                "use beam, greedy or sample"
+            )
+        return self
 
 
 class GeneratingTask(Task):

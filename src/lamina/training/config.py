@@ -179,6 +179,16 @@ class RunConfig(Options):
     diagnose: Annotated[DiagnoseOptions, Affects.NOTHING] = DiagnoseOptions()
     """Diagnosis during training."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _describes_a_run(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and "output" in given:  # which every description of data has
+            raise ValueError(
+                "describes data, for `lamina prepare`; a run's config names the prepared store: `lamina init TASK` writes "
+                f"one, then `lamina train CONFIG data.store={given['output']}`"
+            )
+        return given
+
     @field_validator("task")
     @classmethod
     def _known_task(cls, given: str) -> str:

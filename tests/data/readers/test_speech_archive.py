@@ -46,7 +46,7 @@ def test_wrong_archives_are_refused(tmp_path: Path) -> None:
     for files, message in (
         ((outside, texts), "would lead out"),
         ((tmp_path / "broken.tar", texts), "not a readable, uncompressed tar"),
-        ((tmp_path / "gone.tar", texts), "No such file"),
+        ((tmp_path / "gone.tar", texts), "gone.tar: no such file"),
         ((texts,), "name one or more .tar archives"),
         ((good,), "no file of transcripts follows"),
         ((good, archive(tmp_path / "b.tar", recordings()), texts), "a second recording called"),

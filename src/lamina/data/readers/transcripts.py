@@ -12,7 +12,7 @@ from lamina.data.readers.base import EMPTY, Example, Notes, is_blank
 from lamina.data.readers.columns import AUDIO
 from lamina.data.speech.recordings import AudioFile
 from lamina.errors import UserError
-from lamina.files.text_lines import read_lines
+from lamina.files.text_lines import check_file, read_lines
 
 TARGET = "target"
 NO_AUDIO, NO_TRANSCRIPT = "transcript without audio", "audio without transcript"
@@ -56,7 +56,7 @@ def archive_members(file: str) -> dict[str, AudioFile]:
     """The recordings inside an uncompressed tar archive, by name without folder and ending."""
     found: dict[str, AudioFile] = {}
     try:
-        with tarfile.open(file, "r:") as archive:
+        with tarfile.open(check_file(file), "r:") as archive:
             for member in archive:
                 path = PurePosixPath(member.name)
                 if path.is_absolute() or ".." in path.parts:
