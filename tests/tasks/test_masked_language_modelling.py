@@ -40,9 +40,10 @@ def test_pairs_of_sentences_are_masked_as_the_classifier_reads_them(folder: Path
     masked, whole = task.inputs(batch, seed=3), classification.inputs(batch)
     tokens, only, labels = masked.tensors["tokens"], masked.tensors["only"], masked.labels
 
-    assert labels is not None and 0 < masked.count == len(only)
+    assert 0 < masked.count == len(only) == len(labels)
     tokens[only] = labels  # what was hidden
-    assert torch.equal(tokens, whole.tensors["tokens"]) and min(labels.tolist()) >= specials
+    assert torch.equal(tokens, whole.tensors["tokens"])
+    assert min(labels.tolist()) >= specials
     assert torch.equal(masked.tensors["segments"], whole.tensors["segments"])
     both = [task.store["train"].lengths(name).sum() for name in ("first", "second")]
     assert task._frequencies("train", len(task.store.tokenizer())).sum() == sum(both)
