@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,6 +50,25 @@ def test_what_is_kept_is_what_autograd_keeps(name: str, store: Store) -> None:
         assert planned == pytest.approx(kept.bytes, rel=0.15)
     assert plan.activations_checkpointed < plan.activations / 2
     assert plan.memory == 16 * plan.parameters + plan.activations, "weights, gradients and two moments in fp32"
+
+
+def test_a_model_with_a_ctc_loss_is_planned(tmp_path: Path) -> None:
+    sets = {"train": ["speech:8"], "valid": ["speech:2"], "test": ()}
+    store = prepare(source_options("embedded-speech", ".", str(tmp_path / "speech"), **sets))
+    model_options = MODEL | {"front_end_channels": 64}
+    data = {"max_tokens": 1500}
+    planned = {}
+    for weight in (0.0, 0.5):
+        chosen = config(task="speech-recognition", task_options={"ctc_weight": weight}, model=model_options, data=data)
+        task = build_task("speech-recognition", store, chosen.task_options)
+        batches = task.batches("train", chosen.data)
+        inputs = task.inputs(batches.batch(0, len(batches.plan.epoch(0)) // 2))
+        with SavedTensors(model := Transformer.build(task.model_options(chosen.model)).train()) as kept:
+            task.losses(model, inputs)
+        planned[weight] = (make_plan(chosen, store).activations, kept.bytes)
+        assert planned[weight][0] == pytest.approx(planned[weight][1], rel=0.15)
+    more, really_more = (each - other for each, other in zip(planned[0.5], planned[0.0], strict=True))
+    assert more == pytest.approx(really_more, rel=0.2), "what the CTC loss adds"
 
 
 def test_in_a_lower_precision_activations_are_smaller(store: Store) -> None:

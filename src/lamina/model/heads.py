@@ -133,10 +133,19 @@ class CtcHead(nn.Module):
         """
         grid = sequences.to_grid(self(hidden)).transpose(0, 1)  # (frames, sequences, vocabulary)
         targets = label_sequences.to_grid(labels)  # (sequences, labels)
+        if grid.is_meta:
+            return _ctc_on_meta(grid, targets)
         counts = torch.from_numpy(label_sequences.counts - 1)
         return F.ctc_loss(
             grid, targets, torch.from_numpy(sequences.counts), counts, reduction="none", zero_infinity=True
         )
+
+
+def _ctc_on_meta(grid: Tensor, targets: Tensor) -> Tensor:
+    """A loss of the shape of CTC's that keeps as much for the backward pass: torch has no CTC without values, and the
+    memory of a model is planned without them."""
+    forward_variables = grid.new_empty((*grid.shape[:2], 2 * targets.shape[1] + 1))  # labels with blanks between them
+    return (grid.logsumexp(-1, keepdim=True) * forward_variables).sum((0, 2))
 
 
 class ClassHead(nn.Module):

@@ -184,8 +184,8 @@ class RunConfig(Options):
     def _describes_a_run(cls, given: Any) -> Any:
         if isinstance(given, Mapping) and "output" in given:  # which every description of data has
             raise ValueError(
-                "describes data, for `lamina prepare`; a run's config names the prepared store: `lamina init TASK` writes "
-                f"one, then `lamina train CONFIG data.store={given['output']}`"
+                "describes data, for `lamina prepare`; a config of a run names the prepared store: `lamina init TASK` "
+                f"writes one, then `lamina train CONFIG data.store={given['output']}`"
             )
         return given
 
