@@ -11,39 +11,60 @@ from lamina.cli.app import REPORTS, app
 from lamina.errors import unknown
 
 SCALES = ("tiny", "small", "paper", "micro")
+FOLDER, LEDGER = Path("runs/studies"), Path("docs/ledger")
+Folder = Annotated[Path, typer.Option(help="The folder for data, runs and results as JSON.")]
 
 
 @app.command(
     rich_help_panel=REPORTS,
-    epilog="Examples: lamina study · lamina study xiong-fig3 · lamina study xiong-fig3 --output fig3.md",
+    epilog="Examples: lamina study · lamina study xiong-fig3 · lamina study all · lamina study xiong-fig3 --output x.md",
 )
 def study(
-    name: Annotated[str, typer.Argument(help="The study; without it, all studies are listed.")] = "",
+    name: Annotated[str, typer.Argument(help="The study, or all; without it, all studies are listed.")] = "",
     scale: Annotated[
         str,
         typer.Option(help="tiny: minutes on two cores; small: one GPU and a day; paper: the paper's sizes and data."),
     ] = "tiny",
-    folder: Annotated[Path, typer.Option(help="The folder for data, runs and the result as JSON.")] = Path(
-        "runs/studies"
-    ),
+    folder: Folder = FOLDER,
+    ledger: Annotated[
+        Path, typer.Option(help="A folder with numbers of runs that need not be trained again.")
+    ] = LEDGER,
     output: Annotated[Path | None, typer.Option(help="The page: .html or .md; by default in the folder.")] = None,
 ) -> None:
-    """Repeat a table or figure of the papers, and say which of its claims hold."""
+    """Repeat a table or figure of the papers, and say which of its claims hold.
+
+    An interrupted study is continued by the same command. `all` runs those without an up-to-date result.
+    """
     from lamina.files.progress import progress_bar
     from lamina.report.pages.page import form_of
-    from lamina.studies.ledger import run_study
+    from lamina.studies.ledger import run_all, run_study
     from lamina.studies.pages.study_page import save_study
-    from lamina.studies.pages.terminal import show_result, show_studies
+    from lamina.studies.pages.terminal import show_all, show_result, show_studies
 
+    if scale not in SCALES:
+        raise unknown("scale", scale, SCALES)
     if not name:
         show_studies(folder)
         return
-    if scale not in SCALES:
-        raise unknown("scale", scale, SCALES)
+    if name == "all":
+        show_all(run_all(folder, scale, (ledger,)))  # type: ignore[arg-type]
+        return
     page = output or folder / f"{name}.{scale}.html"
     form_of(page)  # before the work, not after it
     with progress_bar() as progress:
-        result = run_study(name, folder, scale, progress)  # type: ignore[arg-type]
+        result = run_study(name, folder, scale, progress, (ledger,))  # type: ignore[arg-type]
     file = result.write(folder)
     save_study(result, page)
     show_result(result, file, page)
+
+
+@app.command(rich_help_panel=REPORTS, epilog="Example: lamina study all && lamina ledger")
+def ledger(
+    folder: Folder = FOLDER,
+    output: Annotated[Path, typer.Option(help="The folder of the ledger, to which results are added.")] = LEDGER,
+) -> None:
+    """Write the ledger: all claims of the papers, with the verdicts of the studies that were run."""
+    from lamina.studies.pages.terminal import show_ledger
+    from lamina.studies.publish import publish_ledger
+
+    show_ledger(publish_ledger(folder, output), output)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -125,6 +125,25 @@ def run_study(
     )
     verdicts = {each.claim.id: each.verdict for each in result.judge()}
     return result.model_copy(update={"verdicts": verdicts})
+
+
+def run_all(
+    folder: Path, scale: Scale = "tiny", known: Sequence[Path] = ()
+) -> Iterator[tuple[str, StudyResult | UserError]]:
+    """Run every study that has no up-to-date result in the folder; yields each with its result, or why there is none.
+
+    Studies without training come first, then those with the fewest runs.
+    """
+    done = {each.study for each in read_ledger(folder) if each.scale == scale and not each.is_stale}
+    waiting = sorted(set(STUDIES) - done, key=lambda name: sum(len(run.seeds) for run in STUDIES[name]().runs(scale)))
+    for name in waiting:
+        try:
+            result = run_study(name, folder, scale, known=known)
+        except UserError as error:
+            yield name, error
+        else:
+            result.write(folder)
+            yield name, result
 
 
 def run_versions(study: Study, scale: Scale) -> dict[str, int]:

@@ -1,13 +1,17 @@
-"""Studies in the terminal: the list of all, and the verdicts of one."""
+"""Studies in the terminal: the list of all, the verdicts of one, and the ledger."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
 
+from lamina.errors import UserError
+from lamina.formatting import duration
 from lamina.studies.ledger import StudyResult, read_ledger
+from lamina.studies.pages.ledger_page import count_outcomes, ledger_entries
 from lamina.studies.pages.study_page import SIGNS, count_verdicts, made_by
 from lamina.studies.papers import STUDIES
 from lamina.terminal import open_console, say
@@ -40,3 +44,23 @@ def show_result(result: StudyResult, file: Path, page: Path) -> None:
     open_console().print(table)
     say(f"\n{count_verdicts(judged)}. {made_by(result)}.")
     say(f"The numbers: {file}\nThe page: {page}")
+
+
+def show_all(ended: Iterable[tuple[str, StudyResult | UserError]]) -> None:
+    """Each study as it ends; raises if one ended with an error, after all others."""
+    problems = []
+    for name, result in ended:
+        if isinstance(result, UserError):
+            problems.append(name)
+            say(f"{name}: {result}", error=True)
+        else:
+            say(f"{name}: {count_verdicts(result.judge())} ({duration(result.seconds)})")
+    if problems:
+        raise UserError(f"{len(problems)} studies ended with an error: {', '.join(problems)}")
+
+
+def show_ledger(results: Mapping[str, StudyResult], folder: Path) -> None:
+    """How many claims have which verdict, and where the page is."""
+    counts = count_outcomes(ledger_entries(results))
+    say(", ".join(f"{number} {outcome}" for outcome, number in counts.items()))
+    say(f"The ledger: {folder / 'index.html'}")
