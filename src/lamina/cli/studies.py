@@ -17,7 +17,7 @@ Folder = Annotated[Path, typer.Option(help="The folder for data, runs and result
 
 @app.command(
     rich_help_panel=REPORTS,
-    epilog="Examples: lamina study · lamina study xiong-fig3 · lamina study all · lamina study xiong-fig3 --output x.md",
+    epilog="Examples: lamina study · lamina study xiong-fig3 · lamina study all · lamina study b2t-fig3 --output b.md",
 )
 def study(
     name: Annotated[str, typer.Argument(help="The study, or all; without it, all studies are listed.")] = "",

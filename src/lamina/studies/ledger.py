@@ -109,7 +109,7 @@ def run_study(
     study, began = STUDIES[name](), time.perf_counter()
     measuring = [each() for each in STUDIES.members.values() if each().measures_trained]
     shared = SharedRuns(folder, scale, known, measuring, progress=progress)
-    samples = tuple(_stored(study.measure(StudyContext(folder, scale, progress, shared))))
+    samples = tuple(stored(study.measure(StudyContext(folder, scale, progress, shared))))
     result = StudyResult(
         study=name,
         scale=scale,
@@ -160,7 +160,8 @@ def read_ledger(folder: Path) -> list[StudyResult]:
     return [each for each in found if each.study in STUDIES]
 
 
-def _stored(rows: Iterable[ResultRow]) -> Iterable[StoredSample]:
+def stored(rows: Iterable[ResultRow]) -> Iterable[StoredSample]:
+    """The rows as they are stored: those that differ in the seed only together, with few digits."""
     groups: dict[tuple[str, tuple[tuple[str, Label], ...]], list[ResultRow]] = {}
     for row in rows:
         groups.setdefault((row.quantity, tuple(sorted(row.labels.items()))), []).append(row)

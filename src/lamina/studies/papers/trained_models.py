@@ -17,7 +17,7 @@ from typing import Any
 
 from lamina.studies.result_table import Label
 from lamina.studies.shared_runs.data_sets import DataName
-from lamina.studies.shared_runs.declared import THREE_SEEDS, StudyRun
+from lamina.studies.shared_runs.declared import FIVE_SEEDS, THREE_SEEDS, StudyRun
 
 RATE_FACTOR = 3
 STEPS = 400
@@ -89,6 +89,32 @@ def translation_run(
         seeds[:1] if micro else seeds,
         curves=curves,
     )
+
+
+def translation_grid(
+    scale: str,
+    data: DataName,
+    schemes: Sequence[str],
+    depths: Sequence[str],
+    *,
+    curves: bool = False,
+    rate: float = 1e-3,
+) -> list[StudyRun]:
+    """Every scheme at every depth. Failures are counted, so deep post-LN models have five seeds."""
+    return [
+        translation_run(
+            scale,
+            data,
+            scheme=scheme,
+            depth=depth,
+            rate=rate,
+            labels={"data": data},
+            seeds=FIVE_SEEDS if scheme == "post-ln" and depth != "6-6" else THREE_SEEDS,
+            curves=curves,
+        )
+        for depth in depths
+        for scheme in schemes
+    ]
 
 
 def layers_of(depth: str) -> tuple[int, int]:

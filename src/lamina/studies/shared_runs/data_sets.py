@@ -4,6 +4,7 @@
 | ----------- | ---------------- | ------------------------------------------------------------------------------ |
 | `iwslt`     | IWSLT De-En      | single clauses in 24 words of each kind, marn to tuvo                           |
 | `wmt`       | WMT En-De        | single clauses in 48 words of each kind, noric to selu; seven test years        |
+| `wmt-fr`    | WMT En-Fr        | the same, marn to selu                                                          |
 | `opus`      | OPUS-100         | single clauses in three pairs of languages, both directions                     |
 | `headlines` | Gigaword         | paragraphs with headlines                                                       |
 | `text`      | WikiText-103     | running text                                                                    |
@@ -23,7 +24,7 @@ from lamina.data.synthetic import NEWS_YEARS
 from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
 
-DataName = Literal["iwslt", "wmt", "opus", "headlines", "text", "speech"]
+DataName = Literal["iwslt", "wmt", "wmt-fr", "opus", "headlines", "text", "speech"]
 DATA_NAMES: tuple[DataName, ...] = get_args(DataName)
 OPUS_PAIRS = ("marn-tuvo", "marn-selu", "marn-noric")
 NOISE_LEVELS = ("clean", "other")
@@ -59,11 +60,12 @@ def _sets(name: DataName, divisor: int) -> Mapping[str, Any]:
                 "test": f"short-translation:{count(300)}",
                 "tokenizer": {"size": 500},
             }
-        case "wmt":
+        case "wmt" | "wmt-fr":
+            pair = "noric-selu" if name == "wmt" else "marn-selu"
             return {
-                "train": f"news/noric-selu:{count(20_000)}",
-                "valid": f"news/noric-selu:{count(200)}",
-                "test": {str(year): f"news-{year}/noric-selu:{count(60)}" for year in NEWS_YEARS},
+                "train": f"news/{pair}:{count(20_000)}",
+                "valid": f"news/{pair}:{count(200)}",
+                "test": {str(year): f"news-{year}/{pair}:{count(60)}" for year in NEWS_YEARS},
                 "tokenizer": {"size": 800},
             }
         case "opus":
