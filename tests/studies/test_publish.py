@@ -13,7 +13,6 @@ from support.made_runs import made_numbers, made_study_result
 
 def test_results_runs_and_pages_are_added(tmp_path: Path) -> None:
     source, target = tmp_path / "runs", tmp_path / "ledger"
-    target.mkdir()
     for name, key in (("b2t-fig1", "a"), ("b2t-fig6", "b")):
         made_study_result(name, failing=("post-ln",)).model_copy(update={"runs": (key,)}).write(source)
         RunArchive(source).add(made_numbers(key))

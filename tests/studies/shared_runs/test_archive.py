@@ -60,7 +60,6 @@ def test_chosen_runs_are_written_sorted_by_key(tmp_path: Path) -> None:
     archive = RunArchive(tmp_path)
     for key in ("c", "a", "b"):
         archive.add(made_numbers(key))
-    (tmp_path / "ledger").mkdir()
     archive.write(tmp_path / "ledger" / RUNS, ["c", "a", "unknown"])
     lines = (tmp_path / "ledger" / RUNS).read_text().splitlines()
     assert [line[8] for line in lines] == ["a", "c"]

@@ -50,6 +50,7 @@ class RunArchive:
     def write(self, file: Path, keys: Iterable[str]) -> None:
         """Write the runs of these keys to another file, one line each, sorted by key."""
         lines = [self._kept[key].model_dump_json(exclude_defaults=True) for key in sorted(set(keys) & set(self._kept))]
+        file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, "".join(f"{line}\n" for line in lines).encode())
 
 
