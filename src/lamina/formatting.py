@@ -34,9 +34,11 @@ def with_spread(mean: float, spread: float | None) -> str:
     return short(mean) if spread is None else f"{short(mean)} ± {short(spread, 2)}"
 
 
-def toml_value(value: float | int | str | bool) -> str:
-    """A value as a config file has it: 3e-4, 0.1, "b2t", true. Floats have two digits."""
+def toml_value(value: float | int | str | bool | tuple[float, ...]) -> str:
+    """A value as a config file has it: 3e-4, 0.1, "b2t", true, [0.9, 0.95]. Floats have two digits."""
     match value:
+        case tuple():
+            return f"[{', '.join(map(toml_value, value))}]"
         case bool():
             return "true" if value else "false"
         case str():

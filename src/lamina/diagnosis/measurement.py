@@ -84,6 +84,8 @@ class Series(TypedResult):
     x: tuple[float, ...]
     y: tuple[float, ...]
     """Means over seeds or over batches."""
+    points: bool = False
+    """Whether the values are single events, which no line connects."""
     spread: tuple[float, ...] = ()
     """Standard deviations over seeds or batches; empty for predictions. For quantities that are not linear in the
     batches, such as the norm of a mean, the standard deviation of the jackknife's pseudo-values."""
@@ -108,6 +110,10 @@ class Grid(TypedResult):
     first_row: int = 1
     first_column: int = 1
     """The number of the first column; 0 where it stands for the embedding, before the first layer."""
+    column_numbers: tuple[int, ...] = ()
+    """The numbers of all columns where they are not consecutive, such as steps; then `first_column` is not used."""
+    logarithmic: bool = False
+    """Whether values differ by factors, so that colours stand for their logarithms."""
 
     @property
     def identity(self) -> tuple[Location, str, Stage | None]:

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from lamina.diagnosis.checks import CheckThresholds, define_thresholds
 from lamina.diagnosis.watching.alarms import BandOptions
+from lamina.diagnosis.watching.spikes import SpikeOptions
 from lamina.errors import unknown
 from lamina.options import Options, note_renamed
 
@@ -39,9 +40,11 @@ FORMER_THRESHOLDS: dict[str, tuple[tuple[str, str], ...]] = {
 class DiagnoseOptions(Options):
     every: Annotated[int, Field(ge=0)] = 0
     """Steps between observations of gradients, updates, Adam's conditioning and residual streams while training; 0
-    for none."""
+    for none. Up to step 50 every fifth step is observed."""
     band: BandOptions = BandOptions()
     """The band outside which an update counts as unusual."""
+    spikes: SpikeOptions = SpikeOptions()
+    """What counts as a spike of the loss or of the gradient norm."""
     thresholds: Thresholds = Thresholds()
     """The thresholds of the checks, a table for each."""
 

@@ -28,7 +28,7 @@ class Setting(TypedResult):
     key: str
     """The key, such as `schedule.learning_rate`."""
     relation: Literal["=", "<", ">"] = "="
-    value: float | int | str | bool
+    value: float | int | str | bool | tuple[float, ...]
     """The value, or the bound that the relation names."""
 
 

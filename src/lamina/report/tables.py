@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from lamina.diagnosis.measurement import Fact, Grid, Measurement
 from lamina.formatting import short, with_spread
-from lamina.report.figures.maps import to_array
+from lamina.report.figures.maps import column_numbers, to_array
 from lamina.report.figures.panels import Curve, Panel
 from lamina.report.labels import fact_name
 
@@ -49,7 +49,8 @@ def map_table(title: str, grid: Grid) -> Table:
     complete = (len(rows), len(columns)) == values.shape
     remark = "" if complete else f"{len(rows)} × {len(columns)} of {values.shape[0]} × {values.shape[1]} cells."
     corner = f"{grid.rows} ↓ {grid.columns} →"
-    return Table(title, (corner, *(str(column + grid.first_column) for column in columns)), body, remark)
+    numbers = column_numbers(grid, values.shape[1])
+    return Table(title, (corner, *(f"{numbers[column]:,}" for column in columns)), body, remark)
 
 
 def fact_table(measurements: Mapping[str, Measurement], *, alone: bool) -> Table | None:

@@ -177,6 +177,8 @@ class Training:
         loss, nll = self.world.total(loss) / labels, self.world.total(nll) / labels
         if not is_finite(loss) or not (is_finite(norm) or self.precision.may_skip()):
             raise explain_divergence(self, micro_batches, labels, loss, norm)
+        for callback in self.callbacks:
+            self._share_failure(partial(callback.on_gradients, self, loss, norm))
         self.precision.step(self.optimiser)
         self.optimiser.zero_grad(set_to_none=True)
         self.loss_monitor.follow(loss)

@@ -56,6 +56,7 @@ def test_values_for_a_log() -> None:
         "stream_peak/decoder": 9.0,
         "condition": 7.0,
         "updates_outside": 1.0,
+        "spikes": 0.0,
     }
     assert observed.num_updates == 1
     assert "condition" not in Observation(step=1).values()
@@ -91,10 +92,10 @@ def test_observations_survive_their_file_whatever_was_measured(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"version": 1, "looks": []}', r"observations in format 1, but .* reads format 2; the steps watched before"),
+        ('{"version": 1, "looks": []}', r"observations in format 1, but .* reads format 3; the steps watched before"),
         ('{"looks": 1}', "not a file of observations; the steps watched before are left out"),
         ("[", "not a file of observations; the steps watched before are left out"),
-        ('{"version": 2, "observations": [{"step": "?"}]}', "damaged; the steps watched before are left out"),
+        ('{"version": 3, "observations": [{"step": "?"}]}', "damaged; the steps watched before are left out"),
     ],
 )
 def test_other_files_are_refused_with_the_consequence(content: str, message: str, tmp_path: Path) -> None:

@@ -21,11 +21,12 @@ from lamina import UserError, residual
 from lamina.diagnosis.measurement import Location, Measurement
 from lamina.diagnosis.results import Diagnosis, Finding
 from lamina.diagnosis.watching.alarms import Alarm
+from lamina.diagnosis.watching.history import diagnose_history
 from lamina.diagnosis.watching.observation import (
     MatrixObservation,
     Observation,
 )
-from lamina.diagnosis.watching.watch import Watch, diagnose_history
+from lamina.diagnosis.watching.watch import Watch
 from support.processes import run_in_processes
 from support.small_models import small_model
 from support.training_loops import ForeignModel, adam, loop, take
@@ -120,7 +121,7 @@ def test_a_matrix_of_unknown_kind_has_its_layer_all_the_same() -> None:
     assert [each.location for each in updates.measured] == [Location(stack="stack", matrix="mixer.dense")]
     assert [len(grid.values) for grid in updates.grids] == [3]
     assert watch.values().keys() >= {f"update/stack.{layer}.mixer.dense" for layer in (1, 2, 3)}
-    assert {each.key for each in watch.diagnosis().not_measured} == {"matrix-updates"}
+    assert {each.key for each in watch.diagnosis().not_measured} == {"matrix-updates", "watched-loss"}
 
 
 def test_attention_matrices_are_compared_with_the_networks_largest() -> None:
@@ -235,9 +236,9 @@ def test_hooks_are_gone_afterwards_and_never_there_when_nothing_is_due() -> None
     assert reasons == {"no step was watched: fewer steps than `every` were taken"}
     assert {each.severity for each in watch.diagnosis().findings} == {"not measured"}
     with Watch(model, optimiser, every=100):
-        assert hooks() == 2
+        assert hooks() == 3
         take(loop(model, optimiser), 3)
-        assert hooks() == 2, "between two observations only the optimiser's step has hooks"
+        assert hooks() == 3, "between two observations only the model as a whole and the optimiser's step have hooks"
     assert hooks() == 0
     with pytest.raises(RuntimeError), Watch(model, optimiser, every=1):
         raise RuntimeError

@@ -43,6 +43,13 @@ def watched_run(folder: Path, *parts: int) -> Path:
     return run
 
 
+def findings_and_measurements(diagnosis: Diagnosis) -> object:
+    """All but the curves of single steps: of those after its last observation a killed run has none."""
+    single_steps = {"watched-loss", "watched-gradient-norm", "spikes"}
+    findings = [each for each in diagnosis.findings if each.check not in single_steps]
+    return findings, [each for each in diagnosis.measurements if each.key not in single_steps]
+
+
 def test_a_run_that_is_resumed_keeps_its_observations(tmp_path: Path) -> None:
     once, parts = watched_run(tmp_path / "once", 8), watched_run(tmp_path / "parts", 5)
     observations = parts / "diagnosis" / "observations.json"
@@ -51,6 +58,6 @@ def test_a_run_that_is_resumed_keeps_its_observations(tmp_path: Path) -> None:
     watched_run(tmp_path / "parts", 8)
     one, other = (Diagnosis.read(run / "diagnosis" / "training.json") for run in (once, parts))
     assert one["watched-updates"].measured[0].x == (2, 4, 6, 8)
-    assert one == other
+    assert findings_and_measurements(one) == findings_and_measurements(other)
     Run(read_config(parts, ["train.steps=9", "diagnose.every=0"]), parts).train(quiet=True)
     assert Diagnosis.read(parts / "diagnosis" / "training.json") == other, "a run no longer watched keeps it too"

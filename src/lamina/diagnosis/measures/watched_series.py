@@ -9,6 +9,7 @@ from statistics import median
 from lamina.diagnosis.measurement import Grid, Location, Series
 from lamina.diagnosis.measures.layer_gradients import NormsByLayer, WeakestLayer, norms_over_kinds, weakest_layer
 from lamina.diagnosis.watching.observation import MatrixObservation, Observation
+from lamina.diagnosis.watching.spikes import SpikeQuantity
 
 MatrixQuantity = Callable[[MatrixObservation], float | None]
 """One number of an observed matrix; None where it has none."""
@@ -18,9 +19,28 @@ def over_steps(location: Location, history: Sequence[Observation], y: Iterable[f
     return Series(location=location, quantity=quantity, x=tuple(float(each.step) for each in history), y=tuple(y))
 
 
-def layer_map(stack: str, rows: Iterable[Sequence[float]]) -> Grid:
-    """A map of layers over watched steps."""
-    return Grid(location=Location(stack=stack), values=tuple(map(tuple, rows)), rows="layer", columns="watched step")
+def trace_series(history: Sequence[Observation]) -> tuple[float, ...]:
+    """The steps whose loss and gradient norm are known."""
+    return tuple(float(step) for each in history for step in each.trace.steps)
+
+
+def spike_points(history: Sequence[Observation], quantity: SpikeQuantity) -> list[Series]:
+    """The spikes of one quantity as single points; no series if there are none."""
+    spikes = [spike for each in history for spike in each.spikes if spike.quantity == quantity]
+    x, y = tuple(float(each.step) for each in spikes), tuple(each.value for each in spikes)
+    return [Series(quantity="spike", points=True, x=x, y=y)] if spikes else []
+
+
+def layer_map(stack: str, history: Sequence[Observation], rows: Iterable[Sequence[float]]) -> Grid:
+    """A map of layers over the observed steps."""
+    return Grid(
+        location=Location(stack=stack),
+        values=tuple(map(tuple, rows)),
+        rows="layer",
+        columns="step",
+        column_numbers=tuple(each.step for each in history),
+        logarithmic=True,
+    )
 
 
 def by_kind(history: Sequence[Observation], size: MatrixQuantity) -> tuple[list[Series], list[Grid]]:
@@ -37,7 +57,7 @@ def by_kind(history: Sequence[Observation], size: MatrixQuantity) -> tuple[list[
         for kind, locations in kinds.items()
     ]
     grids = [
-        layer_map(stack, [[_summary(max, rows[layer], each) for each in observed] for layer in sorted(rows)])
+        layer_map(stack, history, [[_summary(max, rows[layer], each) for each in observed] for layer in sorted(rows)])
         for stack, rows in layers.items()
     ]
     return series, grids

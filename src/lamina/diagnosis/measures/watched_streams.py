@@ -44,5 +44,5 @@ class WatchedStreams(Measure):
             location = Location(stack=stack)
             series.append(over_steps(location, history, [each[-1] for each in sizes], "root mean square"))
             series.append(over_steps(location, history, largest, LARGEST))
-            grids.append(layer_map(stack, list(zip(*sizes, strict=True))))
+            grids.append(layer_map(stack, history, list(zip(*sizes, strict=True))))
         return self.measurement(series, grids=grids)

@@ -11,7 +11,7 @@ nearest to the loss comes first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -106,8 +106,11 @@ class RangeRecorder:
         self.ranges += [found for found, _, _ in self._values]
         self._values.clear()
 
-    def first_non_finite(self, loss: Tensor | None = None) -> NonFinite | None:
-        """The first value that is not finite: of the outputs, the loss, the outputs' gradients, the parameters'."""
+    def first_non_finite(self, loss: Tensor | None = None, bad: Collection[str] | None = None) -> NonFinite | None:
+        """The first value that is not finite: of the outputs, the loss, the outputs' gradients, the parameters'.
+
+        bad: the modules whose parameters have gradients that are not finite; None if these are to be examined.
+        """
         found = next((each for each in self.ranges if not isfinite(each.output)), None)
         if found is not None:
             return self._describe("output", found)
@@ -117,15 +120,15 @@ class RangeRecorder:
         for found, _ in self._gradients:
             if found.gradient is not None and not isfinite(found.gradient):
                 return self._describe("gradient", found)
-        return self._first_parameter_gradient()
-
-    def _first_parameter_gradient(self) -> NonFinite | None:
-        """The last module of the forward pass with a parameter whose gradient is not finite, though outputs' are."""
-        named = [(path, each.grad) for path, each in self.model.named_parameters() if each.grad is not None]
-        largest = _fetch([largest_value(each) for _, each in named])
-        bad = {path.rpartition(".")[0] for (path, _), each in zip(named, largest, strict=True) if not isfinite(each)}
+        bad = self._bad_modules() if bad is None else bad
         found = next((each for each in reversed(self.ranges) if each.path in bad), None)
         return None if found is None else self._describe("parameter gradient", found)
+
+    def _bad_modules(self) -> set[str]:
+        """The modules with a parameter whose gradient is not finite."""
+        named = [(path, each.grad) for path, each in self.model.named_parameters() if each.grad is not None]
+        largest = _fetch([largest_value(each) for _, each in named])
+        return {path.rpartition(".")[0] for (path, _), each in zip(named, largest, strict=True) if not isfinite(each)}
 
     def _describe(self, kind: NonFiniteKind, found: ModuleRange) -> NonFinite:
         own = [*self.model.get_submodule(found.path).parameters(recurse=False)]

@@ -1,4 +1,4 @@
-"""The alarms of a watch: updates that leave their band, and a gradient that has vanished.
+"""The alarms of a watch: spikes, updates that leave their band, a gradient that has vanished, and NaN values.
 
 An update, divided by its learning rate, is compared with those before it in a robust running band in log space:
 
@@ -15,6 +15,7 @@ import math
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from statistics import median
 from typing import Annotated
 
@@ -24,6 +25,7 @@ from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.measures.watched_series import weakest_by_stack
 from lamina.diagnosis.recording.ranges import NonFinite
 from lamina.diagnosis.watching.observation import MatrixObservation, Observation, OutsideBand
+from lamina.diagnosis.watching.spikes import LearningRateJump, Spike
 from lamina.formatting import short
 from lamina.options import Formerly, Options
 
@@ -79,12 +81,20 @@ class NonFiniteAlarm:
     found: NonFinite
     skipped: bool
     """Whether a gradient scaler skips the steps in which this happens."""
+    late: bool = False
+    """Whether the step was read from the device when the weights had been changed, so that it was not run again."""
 
     @property
     def location(self) -> Location:
         return self.found.location
 
     def __str__(self) -> str:
+        if self.late:
+            return (
+                f"step {self.step}: the gradient of {self.location.module} is NaN or infinite, the first of the "
+                "backward pass. The weights have changed since, so the module in which it began is not known: "
+                "lamina.watch(…, read_every=1) finds it at the step itself"
+            )
         what = "output" if self.found.kind == "output" else "gradient"
         given = "" if self.found.input is None else f"the largest number of its input is {short(self.found.input)}, "
         steps = "; steps are being skipped since" if self.skipped else ""
@@ -96,7 +106,72 @@ class NonFiniteAlarm:
         )
 
 
-Alarm = UpdateAlarm | VanishedGradientAlarm | NonFiniteAlarm
+@dataclass(frozen=True)
+class SpikeAlarm:
+    """The loss or the gradient norm is far above its last values."""
+
+    spike: Spike
+
+    @property
+    def step(self) -> int:
+        return self.spike.step
+
+    @property
+    def location(self) -> Location:
+        return self.spike.location
+
+    def __str__(self) -> str:
+        return f"step {self.step}: {describe_spike(self.spike)}. {ADVICE_ON_SPIKES}"
+
+
+@dataclass(frozen=True)
+class LearningRateAlarm:
+    """The learning rate has more than doubled from one step to the next."""
+
+    jump: LearningRateJump
+
+    @property
+    def step(self) -> int:
+        return self.jump.step
+
+    @property
+    def location(self) -> Location:
+        return Location()
+
+    def __str__(self) -> str:
+        before, after = self.jump.before, self.jump.after
+        return (
+            f"step {self.step}: the learning rate rose from {short(before)} to {short(after)} in one step, "
+            f"{short(after / before)} times. If that was not intended, restore the scheduler with the optimiser when "
+            "training is resumed, or add a warm-up"
+        )
+
+
+Alarm = UpdateAlarm | VanishedGradientAlarm | NonFiniteAlarm | SpikeAlarm | LearningRateAlarm
+ADVICE_ON_SPIKES = (
+    "Examine this batch; if spikes recur, lower the learning rate or Adam's β₂, lengthen the warm-up, or clip the "
+    "gradient"
+)
+
+
+def describe_spike(spike: Spike) -> str:
+    """`the loss is 9.1, 12 standard deviations above the mean of 2.3 …; 0.8 of the excess is in layers.3`."""
+    above = (spike.value - spike.mean) / spike.deviation
+    text = (
+        f"the {spike.quantity} is {short(spike.value)}, {short(above)} standard deviations above the mean of "
+        f"{short(spike.mean)} of the steps before"
+    )
+    if spike.parameters:
+        first = spike.parameters[0]
+        text += (
+            f"; {short(spike.layer_share, 2)} of the excess of the squared gradient is in {spike.location}, most in "
+            f"{first.location.module}"
+        )
+        if first.usual_norm:
+            text += f", {short(first.gradient_norm / first.usual_norm)} times its usual gradient"
+        if first.surprise is not None and isfinite(first.surprise):
+            text += f" and {short(first.surprise)} times what Adam's v expects"
+    return text + (f" (batch: {spike.batch})" if spike.batch is not None else "")
 
 
 class BandOptions(Options):

@@ -1,20 +1,21 @@
 """Finds the module in which NaN or infinite values begin, while a model is trained.
 
-Before every step of the optimiser a few gradients of the lowest layers are tested, where any value that is not finite
-arrives. If one is not finite, the forward pass of this step is run again on the same input, under the same autocast,
-with a recorder on all modules; if all its outputs are finite, the values began in the backward pass, and the gradients
-of the parameters tell where. A gradient scaler skips such steps, and then the optimiser's hooks are not called: when
-several passes were made without a step, the next pass is recorded as it runs.
+If the gradient norms of a step are not finite (see `steps`), the forward pass of this step is run again on the same
+input, under the same autocast, with a recorder on all modules; if all its outputs are finite, the values began in the
+backward pass, and the gradients of the parameters tell where. Where norms are read every few steps only, the weights
+have been changed by then, and all that is known are the parameters whose gradients were not finite. A gradient scaler
+skips such steps, and then the optimiser's hooks are not called: when several passes were made without a step, the next
+pass is recorded as it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.utils.hooks import RemovableHandle
 
@@ -38,7 +39,7 @@ class _Call:
 
 
 class NonFiniteTracer:
-    """Watches all passes of a model, at the cost of one small test per step."""
+    """Keeps the arguments of the last pass, and records passes that no step follows."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class NonFiniteTracer:
             being skipped.
         """
         self.model, self.layers, self.on_found = model, layers, on_found
-        self._indicators = _lowest_parameters(model, layers)
+        self._device = next((each.device.type for each in model.parameters()), "cpu")
         self._passes, self._next_record = 0, PASSES_WITHOUT_STEP
         self._call: _Call | None = None
         self._recorder: RangeRecorder | None = None
@@ -64,17 +65,19 @@ class NonFiniteTracer:
         self._handle.remove()
         self._call = None
 
-    def before_step(self) -> bool:
-        """Whether the gradients of the step that is about to be taken are finite."""
+    def before_step(self) -> None:
+        """Examine the pass that was recorded because no step followed the passes before it."""
         self._finish_record()
-        gradients = [each.grad for each in self._indicators if each.grad is not None]
-        if not gradients or _all_finite(gradients):
-            return True
+
+    def trace(self, bad: Collection[str]) -> None:
+        """Find where values that are not finite begin, in the step that is about to be taken.
+
+        bad: the modules whose parameters had such gradients before these were clipped.
+        """
         recorder = self._replay()
-        found = recorder.first_non_finite()
+        found = recorder.first_non_finite(bad=bad)
         if found is not None:
             self.on_found(found, recorder, False)
-        return False
 
     def after_step(self) -> None:
         self._passes, self._next_record = 0, PASSES_WITHOUT_STEP
@@ -85,7 +88,7 @@ class NonFiniteTracer:
             return
         self._finish_record()
         self._passes += 1
-        device = self._indicators[0].device.type if self._indicators else "cpu"
+        device = self._device
         autocast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
         self._call = _Call(arguments, options, device, autocast)
         if self._passes > self._next_record:
@@ -93,7 +96,6 @@ class NonFiniteTracer:
             self._recorder = RangeRecorder(self.model, self.layers).__enter__()
 
     def _finish_record(self) -> None:
-        """Examine the pass that was recorded because no step followed the passes before it."""
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             recorder.close()
@@ -120,7 +122,7 @@ class NonFiniteTracer:
         return recorder
 
 
-def _lowest_parameters(model: nn.Module, layers: Mapping[str, Sequence[Sequence[nn.Module]]]) -> list[nn.Parameter]:
+def lowest_parameters(model: nn.Module, layers: Mapping[str, Sequence[Sequence[nn.Module]]]) -> list[nn.Parameter]:
     """The smallest trained parameter in the first trained layer of every stack; of the model, where there is none."""
     found = []
     for modules in layers.values():
@@ -131,8 +133,3 @@ def _lowest_parameters(model: nn.Module, layers: Mapping[str, Sequence[Sequence[
         if first is not None:
             found.append(min(first, key=lambda each: each.numel()))
     return found or [each for each in model.parameters() if each.requires_grad][:1]
-
-
-def _all_finite(tensors: Sequence[Tensor]) -> bool:
-    local = [each.to_local() if isinstance(each, DTensor) else each for each in tensors]
-    return all(bool(torch.isfinite(each).all()) for each in local if each.numel())

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, isfinite, isnan
+from typing import TYPE_CHECKING
 
 from lamina.diagnosis.measurement import Location, Measurement, TypedResult
 from lamina.diagnosis.measures.adam_conditioning import CONDITION_NUMBER
+from lamina.diagnosis.watching.spikes import LearningRateJump, Spike
 from lamina.run_folder.records import ObservationsFile
 
-VERSION = 2
+if TYPE_CHECKING:
+    from lamina.diagnosis.watching.steps import StepValues
+
+VERSION = 3
 """The version of `Observation`, which is stored with observations: files of another one are not read."""
+MOST_TRACED = 25
+"""The largest number of steps in the trace of an observation: enough for a curve, and small in a file."""
 
 
 class MatrixObservation(TypedResult):
@@ -52,10 +59,39 @@ class OutsideBand(TypedResult):
         return max(self.times_usual, 1 / self.times_usual) if isfinite(self.times_usual) else inf
 
 
+class StepTrace(TypedResult):
+    """Loss, gradient norm and learning rate of the steps since the last observation."""
+
+    steps: tuple[int, ...] = ()
+    losses: tuple[float | None, ...] = ()
+    """None where the loss is unknown."""
+    gradient_norms: tuple[float, ...] = ()
+    """The norm of the gradient of all parameters, before clipping."""
+    learning_rates: tuple[float | None, ...] = ()
+
+    @classmethod
+    def of(cls, steps: Sequence[StepValues]) -> StepTrace:
+        """The trace of at most `MOST_TRACED` of these steps, evenly spaced."""
+        kept = steps[:: max(1, -(-len(steps) // MOST_TRACED))]
+        return cls(
+            steps=tuple(each.step for each in kept),
+            losses=tuple(each.loss for each in kept),
+            gradient_norms=tuple(each.gradient_norm for each in kept),
+            learning_rates=tuple(each.learning_rate for each in kept),
+        )
+
+    def __add__(self, later: StepTrace) -> StepTrace:
+        return StepTrace(**{name: values + getattr(later, name) for name, values in self})
+
+
 class Observation(TypedResult):
-    """One watched step."""
+    """One watched step, and a few numbers of the steps between it and the last one."""
 
     step: int
+    trace: StepTrace = StepTrace()
+    spikes: tuple[Spike, ...] = ()
+    """The spikes since the last observation; usually a spike is the reason for an observation."""
+    learning_rate_jumps: tuple[LearningRateJump, ...] = ()
     matrices: tuple[MatrixObservation, ...] = ()
     """All matrices that had a gradient, in the order of the model."""
     streams: tuple[StreamObservation, ...] = ()
@@ -103,7 +139,7 @@ class Observation(TypedResult):
         condition = None if self.conditioning is None else self.conditioning.fact(CONDITION_NUMBER)
         if condition is not None:
             found["condition"] = condition
-        return found | {"updates_outside": float(len(self.outside))}
+        return found | {"updates_outside": float(len(self.outside)), "spikes": float(len(self.spikes))}
 
 
 def flat_name(location: Location) -> str:

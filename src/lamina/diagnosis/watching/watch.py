@@ -2,20 +2,25 @@
 
     with Watch(model, optimiser, every=100) as watch:
         for batch in batches:
-            loss(model(batch)).backward()
+            loss = compute_loss(model(batch))
+            loss.backward()
+            watch.record(loss)  # not needed if the model's output has a field `loss`
             optimiser.step()
             optimiser.zero_grad()
     watch.diagnosis()
 
-At every hundredth step of the optimiser, and at no other, it measures the norms of gradients and of updates,
+At every fifth step up to the fiftieth, and then at every hundredth, it measures the norms of gradients and of updates,
 |W_{t+1} − W_t| ÷ |W_t|, by layer and kind of matrix, cross-attention's apart (Liu et al. 2020, figures 5 and 11), the
 conditioning κ of Adam's update (Xie et al. 2023, Theorem 3.2), and the residual stream after every layer. Updates
 are compared with those before them, each divided by its learning rate, so that a schedule does not cause alarms: when
 many leave their bands (see `alarms`), there is a warning; the loss may show it later, or never. There is also a warning
-when the gradient of a lower layer of the last stack has vanished, which precedes a loss that stops falling. At every
-step, watched or not, the first module with NaN or infinite values is named (see `non_finite`).
+when the gradient of a lower layer of the last stack has vanished, which precedes a loss that stops falling.
 
-Training is not changed: weights end bit-identical with and without a watch. A watched step needs one more copy of the
+At every step, observed or not, the loss, the gradient norm and the learning rate are followed (see `steps`). A spike
+(see `spikes`) and a jump of the learning rate cause a warning; the step of a spike is observed as well. If a gradient
+is NaN or infinite, the first module with such values is named (see `non_finite`).
+
+Training is not changed: weights end bit-identical with and without a watch. An observed step needs one more copy of the
 weights. Models under DDP or FSDP2 are watched as they are, in all processes alike. Not supported: FSDP1, and optimisers
 that shard their own state. Not measured: κ of sharded models, and streams of layers that torch.compile compiled before
 the watch began.
@@ -25,19 +30,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from math import isfinite
 from types import TracebackType
 from typing import Any, Self
 
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
-from lamina.diagnosis.checks import CheckThresholds, run_checks
 from lamina.diagnosis.checks.vanished import Vanished
-from lamina.diagnosis.examine import lacking
-from lamina.diagnosis.measurement import Measurement, NotMeasured, Stage
-from lamina.diagnosis.measures import measures_that_need, take
-from lamina.diagnosis.measures.base import Evidence
+from lamina.diagnosis.measurement import Measurement
 from lamina.diagnosis.measures.gradient_coverage import GradientCoverage
 from lamina.diagnosis.measures.module_ranges import ModuleRanges
 from lamina.diagnosis.options import DiagnoseOptions
@@ -45,11 +47,25 @@ from lamina.diagnosis.recording.layers import find_layers, unwrap
 from lamina.diagnosis.recording.parameters import explain_gradients
 from lamina.diagnosis.recording.ranges import NonFinite, RangeRecorder
 from lamina.diagnosis.results import Diagnosis
-from lamina.diagnosis.watching.alarms import Alarm, NonFiniteAlarm, UpdateBands, update_alarm, vanished_gradient_alarm
-from lamina.diagnosis.watching.non_finite import NonFiniteTracer
-from lamina.diagnosis.watching.observation import Observation
+from lamina.diagnosis.watching.alarms import (
+    Alarm,
+    LearningRateAlarm,
+    NonFiniteAlarm,
+    SpikeAlarm,
+    UpdateBands,
+    update_alarm,
+    vanished_gradient_alarm,
+)
+from lamina.diagnosis.watching.events import Events
+from lamina.diagnosis.watching.history import diagnose_history
+from lamina.diagnosis.watching.non_finite import NonFiniteTracer, lowest_parameters
+from lamina.diagnosis.watching.observation import Observation, StepTrace
 from lamina.diagnosis.watching.probes import StepProbe, StreamProbe
+from lamina.diagnosis.watching.steps import BatchSource, StepRecorder, StepValues
 from lamina.errors import UserError
+
+EARLY_STEPS, EARLY_EVERY = 50, 5
+"""Up to this step a model is observed at least this often: what goes wrong, often goes wrong at once."""
 
 
 def warn(alarm: Alarm) -> None:
@@ -69,13 +85,16 @@ class Watch:
         history: Sequence[Observation] = (),
         options: DiagnoseOptions | None = None,
         on_warning: Callable[[Alarm], None] = warn,
+        read_every: int | None = None,
     ) -> None:
         """Prepare a watch of the model.
 
-        every: steps of the optimiser between two observations; 0 for none.
+        every: steps of the optimiser between two observations; 0 for none. Up to step 50 every fifth is observed.
         step: the number of steps taken before, if training is resumed.
         history: the observations of these steps, if training is resumed.
-        on_warning: called when updates leave their bands or a gradient vanishes; Python's `warnings` by default.
+        on_warning: called as soon as something goes wrong; Python's `warnings` by default.
+        read_every: steps after which losses and gradient norms are read from the device, which it has to be waited for;
+            None for 1 on a CPU and 10 elsewhere. With 1 the module in which NaN values begin is found on any device.
         """
         if every < 0:
             raise UserError(f"every is the number of steps between two observations, 0 for none, not {every}")
@@ -85,18 +104,26 @@ class Watch:
         self._layers = find_layers(self.model)
         self._output_stack = self._layers.output_stack
         self._bands = UpdateBands(self.options.band)
+        self._events = Events(self.options.spikes)
         for observation in history:  # the bands follow from the observations and are not stored
             self._bands.add(observation.matrices)
+            self._events.resume(observation)
         self._handles: list[RemovableHandle] = []
         self._streams: StreamProbe | None = None
         self._probe: StepProbe | None = None
         self._recorder: RangeRecorder | None = None
         self._tracer: NonFiniteTracer | None = None
+        self._steps: StepRecorder | None = None
+        self._read_every = read_every
         self._not_finite = False
 
     def __enter__(self) -> Self:
         if self.every:
-            self._tracer = NonFiniteTracer(self.model, self._layers.layers, self._add_non_finite)
+            layers = self._layers.layers
+            self._tracer = NonFiniteTracer(self.model, layers, self._add_non_finite)
+            lowest = lowest_parameters(self.model, layers)
+            self._steps = StepRecorder(self.model, self.optimiser, lowest, self._read_every)
+            self._events.locate(self._steps, layers)
             self._handles = [
                 self.optimiser.register_step_pre_hook(self._before_step),
                 self.optimiser.register_step_post_hook(self._after_step),
@@ -111,12 +138,34 @@ class Watch:
 
     def close(self) -> None:
         """Remove all hooks from the model and the optimiser; the history stays."""
+        if self._steps is not None:
+            self._follow(self._steps.read())
         for handle in self._handles:
             handle.remove()
-        for each in (self._tracer, self._streams, self._recorder):
+        for each in (self._tracer, self._streams, self._recorder, self._steps):
             if each is not None:
                 each.close()
-        self._handles, self._streams, self._probe, self._recorder, self._tracer = [], None, None, None, None
+        self._handles, self._streams, self._probe, self._recorder = [], None, None, None
+        self._tracer = self._steps = None
+        self.complete_trace()
+
+    def record(
+        self, loss: float | Tensor | None = None, *, gradient_norm: float | None = None, batch: BatchSource = None
+    ) -> None:
+        """Tell the watch about the step that comes next; called before the step of the optimiser.
+
+        loss: replaces the field `loss` of the model's output.
+        gradient_norm: the norm of the whole gradient before clipping, if it is known.
+        batch: the indices of the batch's examples; else a batch is identified by the hash of the model's arguments.
+        """
+        if self._steps is not None:
+            self._steps.record(loss, gradient_norm, batch)
+
+    def complete_trace(self) -> None:
+        """Add the losses and norms of the steps since the last observation to it."""
+        if self.history:
+            last, rest = self.history[-1], StepTrace.of(self._events.take_steps())
+            self.history[-1] = last.model_copy(update={"trace": last.trace + rest})
 
     def values(self) -> dict[str, float]:
         """The values of the last step under flat names, for a log; empty unless that step was watched."""
@@ -137,40 +186,71 @@ class Watch:
     # Around a step of the optimiser. A step that is due is watched from its forward pass on.
 
     def _prepare(self) -> None:
-        if (self.step + 1) % self.every == 0:
+        upcoming = self.step + 1
+        every = min(self.every, EARLY_EVERY) if upcoming <= EARLY_STEPS else self.every
+        if upcoming % every == 0:
             self._streams = StreamProbe(self._layers.layers)
             self._recorder = RangeRecorder(self.model, self._layers.layers).__enter__()
 
     def _before_step(self, optimiser: Optimizer, arguments: Any, keywords: Any) -> None:
+        assert self._steps is not None
+        assert self._tracer is not None
         if self._recorder is not None:
             self._recorder.close()
-        if self._tracer is not None and self._tracer.before_step():
-            self._not_finite = False
-        if self._streams is not None:
+        self._tracer.before_step()
+        self._follow(self._steps.before_step(self.step + 1, read=self._streams is not None))
+        if self._streams is not None or self._events.spikes:
             self._probe = StepProbe(optimiser, self._layers.matrices)
+
+    def _follow(self, steps: Sequence[StepValues]) -> None:
+        """Look for spikes, jumps of the learning rate and values that are not finite in steps that were read."""
+        for values in steps:
+            if values.is_finite:
+                self._not_finite = False
+            elif not self._not_finite:
+                self._trace_non_finite(values)
+            spike, jump = self._events.add(values, observed_at=self.step + 1)
+            if spike is not None:
+                self.on_warning(SpikeAlarm(spike))
+            if jump is not None and jump.after > jump.before:
+                self.on_warning(LearningRateAlarm(jump))
+
+    def _trace_non_finite(self, values: StepValues) -> None:
+        assert self._steps is not None
+        assert self._tracer is not None
+        if values.step == self.step + 1:
+            bad = [path for path, norm in zip(self._steps.paths, values.norms, strict=True) if not isfinite(norm)]
+            self._tracer.trace({path.rpartition(".")[0] for path in bad})
+        else:  # the weights have been changed since
+            found = self._events.first_non_finite(values, self._steps)
+            self._add_non_finite(found, RangeRecorder(self.model, self._layers.layers), False, values.step)
 
     def _after_step(self, optimiser: Optimizer, arguments: Any, keywords: Any) -> None:
         self.step += 1
         if self._tracer is not None:
             self._tracer.after_step()
         probe, streams, recorder = self._probe, self._streams, self._recorder
-        if probe is not None and streams is not None and recorder is not None:
+        if probe is not None:
             self._streams = self._probe = self._recorder = None
             self._add(self._observe(probe, streams, recorder))
         self._prepare()
 
-    def _observe(self, probe: StepProbe, streams: StreamProbe, recorder: RangeRecorder) -> Observation:
+    def _observe(self, probe: StepProbe, streams: StreamProbe | None, recorder: RangeRecorder | None) -> Observation:
+        """The observation of a step; one that is observed for its spike alone has neither streams nor ranges."""
         matrices = probe.finish()
         conditioning, reason = probe.conditioning()
         outside = self._bands.add(matrices)
         observation = Observation(
             step=self.step,
+            trace=StepTrace.of(self._events.take_steps()),
+            spikes=self._events.take_spikes(),
+            learning_rate_jumps=self._events.take_jumps(),
             matrices=matrices,
-            streams=streams.finish(),
+            streams=() if streams is None else streams.finish(),
             conditioning=conditioning,
             no_conditioning=reason,
-            coverage=self._coverage(probe, recorder),
-            ranges=_ranges(recorder),
+            coverage=None if recorder is None else self._coverage(probe, recorder),
+            ranges=None if recorder is None else _ranges(recorder),
             output_stack=self._output_stack,
             outside=outside,
         )
@@ -186,9 +266,12 @@ class Watch:
         measure = GradientCoverage()
         return measure.conclude(measure.of(parameters))
 
-    def _add_non_finite(self, found: NonFinite, recorder: RangeRecorder, skipped: bool) -> None:
+    def _add_non_finite(
+        self, found: NonFinite, recorder: RangeRecorder, skipped: bool, step: int | None = None
+    ) -> None:
         """Record the module in which values that are not finite begin, and warn, once until they are finite again."""
-        step = self.step if skipped else self.step + 1
+        late = step is not None
+        step = step if step is not None else self.step if skipped else self.step + 1
         if self._not_finite:
             return
         self._not_finite = True
@@ -197,7 +280,7 @@ class Watch:
         self.history.append(
             Observation(step=step, ranges=ranges, no_conditioning=reason, output_stack=self._output_stack)
         )
-        self.on_warning(NonFiniteAlarm(step, found, skipped))
+        self.on_warning(NonFiniteAlarm(step, found, skipped, late))
 
     def _add(self, observation: Observation) -> None:
         """Add to the history, and warn when updates leave their bands or a gradient vanishes, once until it ends."""
@@ -207,43 +290,10 @@ class Watch:
         vanished = vanished_gradient_alarm(observation, threshold)
         if vanished is not None and (before is None or vanished_gradient_alarm(before, threshold) is None):
             self.on_warning(vanished)
-        left = update_alarm(observation)
+        left = None if self._not_finite else update_alarm(observation)  # the module with NaN values was named
         if left is not None and (before is None or not before.unstable):
             self.on_warning(left)
 
 
 def _ranges(recorder: RangeRecorder) -> Measurement | None:
     return ModuleRanges().of(recorder.ranges, recorder.first_non_finite()) if recorder.ranges else None
-
-
-def diagnose_history(
-    history: Sequence[Observation],
-    *,
-    name: str,
-    model: str,
-    schemes: Sequence[str] = (),
-    thresholds: CheckThresholds | None = None,
-) -> Diagnosis:
-    """Every measure that can be taken from observations, and the findings of the checks."""
-    measures = measures_that_need("history")
-    if history:
-        taken = [take(each, Evidence(history=history)) for each in measures]
-    else:
-        reason = "no step was watched: fewer steps than `every` were taken"
-        taken = [NotMeasured(key=each.key, reason=reason) for each in measures]
-    measurements = [each for each in taken if isinstance(each, Measurement)]
-    not_measured = [each for each in taken if isinstance(each, NotMeasured)]
-    return Diagnosis(
-        name=name,
-        model=model,
-        schemes=tuple(schemes),
-        output_stack=history[-1].output_stack if history else None,
-        stage=Stage(name="step", step=history[-1].step) if history else Stage(name="given"),
-        spread_over="steps",
-        repeats=max(1, len(history)),
-        findings=run_checks(
-            measurements, [*not_measured, *lacking({"history"})], schemes=schemes, thresholds=thresholds
-        ),
-        measurements=tuple(measurements),
-        not_measured=tuple(not_measured),
-    )

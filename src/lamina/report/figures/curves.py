@@ -135,6 +135,8 @@ def _draw(axes: DrawnAxes, curve: Curve, log_y: bool) -> None:
     x, y = np.array(curve.series.x), np.array(curve.series.y)
     shown = np.where(np.isfinite(y) & ((y > 0) if log_y else True), y, np.nan)
     options = _plot_options(curve.style, with_markers=len(x) <= MOST_MARKERS)
+    if curve.series.points:
+        options = {"color": _colour(curve.style), "linestyle": "none", "marker": "o", "markersize": 5.0}
     axes.plot(x, shown, zorder=3 if curve.series.role == "measured" else 2, label=printable(curve.name), **options)
     if curve.series.spread:
         spread = np.nan_to_num(np.array(curve.series.spread), nan=0.0, posinf=0.0)

@@ -27,6 +27,9 @@ class Callback:
     def on_start(self, training: Training) -> None:
         """Called before the first update, after everything is built and a checkpoint, if there is one, is restored."""
 
+    def on_gradients(self, training: Training, loss: float, gradient_norm: float) -> None:
+        """Called before every update, with the loss and the norm of the whole gradient before clipping."""
+
     def on_step(self, training: Training, values: Mapping[str, Any]) -> None:
         """Called after every update.
 
