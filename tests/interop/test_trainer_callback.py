@@ -101,6 +101,15 @@ def test_a_real_trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     pytest.importorskip("accelerate")
     transformers = pytest.importorskip("transformers")
 
+    class Reporter(transformers.TrainerCallback):  # type: ignore[name-defined, misc]
+        """Stands before the user's callbacks and reads each log when it is called, as TensorBoard's and W&B's do."""
+
+        def __init__(self) -> None:
+            self.read: list[dict[str, Any]] = []
+
+        def on_log(self, arguments: Any, state: Any, control: Any, logs: Any = None, **others: Any) -> None:
+            self.read.append(dict(logs))
+
     def train(folder: Path, callbacks: list[Any]) -> dict[str, Tensor]:
         torch.manual_seed(0)
         config = transformers.GPT2Config(vocab_size=40, n_positions=16, n_embd=16, n_layer=3, n_head=2)
@@ -120,8 +129,13 @@ def test_a_real_trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         transformers.Trainer(model=model, args=arguments, train_dataset=data, callbacks=callbacks).train()
         return model.state_dict()
 
-    callback = LaminaCallback(every=4)
-    watched, alone = train(tmp_path / "one", [callback]), train(tmp_path / "other", [])
+    callback, reporter = LaminaCallback(every=4), Reporter()
+    watched, alone = train(tmp_path / "one", [reporter, callback]), train(tmp_path / "other", [])
+    assert [each["condition"] > 0 for each in reporter.read[:3]] == [True] * 3, "the values reach the reporters"
+    losses = [loss for each in callback.watch.history for loss in each.trace.losses] if callback.watch else []
+    assert len(losses) == 12
+    logged = [each["loss"] for each in reporter.read[:3]]
+    assert [sum(losses[at : at + 4]) / 4 for at in (0, 4, 8)] == pytest.approx(logged, abs=1e-3), "the Trainer's own"
     assert callback.watch is not None
     assert [look.step for look in callback.watch.history] == [4, 8, 12]
     found = Diagnosis.read(tmp_path / "one" / "diagnosis" / "watch.json")

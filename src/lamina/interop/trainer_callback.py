@@ -3,11 +3,14 @@
     trainer = Trainer(model=…, callbacks=[LaminaCallback(every=100)])
     trainer.train()             # writes diagnosis/watch.html and watch.json to the output folder
 
-The Trainer calls its callbacks by method name, so this module can be imported without transformers.
+The Trainer calls its callbacks by method name, so this module can be imported without transformers. It reports to
+TensorBoard, Weights & Biases and others by callbacks that stand before those of the user, so this one moves itself to
+the front of the list: its values are in the log before the others read it.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -37,9 +40,13 @@ class LaminaCallback:
         self.every, self.options, self.on_warning = every, options, on_warning
         self.watch: ReportingWatch | None = None
 
+    def on_init_end(self, arguments: Any, state: Any, control: Any, **others: Any) -> None:
+        _move_to_front(self)
+
     def on_train_begin(
         self, arguments: Any, state: Any, control: Any, *, model: nn.Module, optimizer: Optimizer, **others: Any
     ) -> None:
+        _move_to_front(self)  # it may have been added after the Trainer was made
         given: dict[str, Any] = {} if self.on_warning is None else {"on_warning": self.on_warning}
         step = state.global_step
         seen = read_observations(_folder(arguments).observations, until=step)
@@ -50,7 +57,7 @@ class LaminaCallback:
     def on_log(
         self, arguments: Any, state: Any, control: Any, *, logs: dict[str, Any] | None = None, **others: Any
     ) -> None:
-        """Add the main values of the last observation to the Trainer's log; all values are in the report."""
+        """Add the main values of the last observation to the Trainer's log, for all callbacks; the report has more."""
         if logs is not None and self.watch is not None and self.watch.history:
             logs |= self.watch.history[-1].summary()
 
@@ -74,6 +81,18 @@ class LaminaCallback:
         if name.startswith("on_"):
             return _ignore
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+
+def _move_to_front(callback: LaminaCallback) -> None:
+    """Make a callback the first of its Trainer's.
+
+    The Trainer hands its callbacks no reference to their list, but the method that calls them has it.
+    """
+    frame = sys._getframe(2)
+    handler = frame.f_locals.get("self")
+    callbacks = getattr(handler, "callbacks", None)
+    if isinstance(callbacks, list) and callback in callbacks:
+        handler.callbacks = [callback, *(each for each in callbacks if each is not callback)]  # type: ignore[union-attr]
 
 
 def _folder(arguments: Any) -> RunFolder:
