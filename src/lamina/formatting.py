@@ -75,5 +75,15 @@ def printable(text: str, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def with_escapes(text: str) -> str:
+    r"""Text in which signs that cannot be seen are written as escapes: a line break as `\n`."""
+    return "".join(_escaped(sign) for sign in text)
+
+
+def _escaped(sign: str) -> str:
+    invisible = unicodedata.category(sign)[0] in "CZ" and sign != " "
+    return sign.encode("unicode_escape").decode() if invisible else sign
+
+
 def _with_minus(text: str) -> str:
     return text.replace("-", "−", 1) if text.startswith("-") else text

@@ -79,6 +79,26 @@ def diagnose(
     show_diagnoses(diagnoses, output, left_out)
 
 
+@app.command(rich_help_panel=REPORTS, epilog="Example: lamina replay runs/b2t --step 1250")
+def replay(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    step: Annotated[int, typer.Option(min=1, help="The step to repeat, such as one whose loss has a spike.")],
+    output: Annotated[Path, typer.Option(help="The page: .html or .md.")] = Path("step.html"),
+) -> None:
+    """Repeat one step of a run from the checkpoint before it, and show it from inside."""
+    from lamina.files.progress import progress_bar
+    from lamina.report.pages.page import form_of
+    from lamina.report.pages.replay import save_replay
+    from lamina.report.terminal.replay import show_replay
+    from lamina.runs.run import Run
+
+    form_of(output)  # before the work, not after it
+    with progress_bar() as progress:
+        replayed = Run(run).replay(step, progress)
+    save_replay(replayed, output)
+    show_replay(replayed, output)
+
+
 def _read_depths(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))

@@ -44,6 +44,7 @@ from lamina.runs.evaluation import evaluate_other_data, evaluate_split
 from lamina.runs.inference import Inference
 from lamina.runs.origin import Origin, check_origins, known_identity
 from lamina.runs.plan import Plan, make_plan
+from lamina.runs.replay import Replay, replay_step
 from lamina.runs.saved_evaluation import check_new_folder, save_evaluation
 from lamina.runs.summary import Evaluation, RunSummary, summarise
 from lamina.tasks import TASKS, build_task
@@ -236,6 +237,10 @@ class Run(Inference):
     def diagnose(self, extent: Extent | None = None, progress: Progress = no_progress) -> Iterator[Diagnosis]:
         """Diagnoses of the model at the start, at a checkpoint, and while it was watched; stored in the run folder."""
         return diagnose_run(self, extent or Extent(), progress)
+
+    def replay(self, step: int, progress: Progress = no_progress) -> Replay:
+        """Repeat one step from the checkpoint before it and look at it from inside; the folder is not changed."""
+        return replay_step(self, step, progress)
 
     def average(self, count: int | None = None) -> list[Path]:
         """Average the last `count` checkpoints, or all that are kept; returns the paths of those averaged."""

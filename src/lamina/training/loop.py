@@ -11,7 +11,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -39,30 +38,17 @@ from lamina.training.distributed.parallel import full_tensor, parallelise
 from lamina.training.distributed.world import World
 from lamina.training.divergence import Diverged, LossMonitor, explain_divergence, is_finite, judge_end
 from lamina.training.length import Position, planned_steps
-from lamina.training.micro_batches import TrainingBatches
+from lamina.training.micro_batches import BatchShare, TrainingBatches
 from lamina.training.optimisers import build_optimiser, set_learning_rate
 from lamina.training.precision import Precision
 from lamina.training.schedule import build_schedule
 from lamina.training.signals import Interrupts
 from lamina.training.start_from import start_model
+from lamina.training.update import Update
 from lamina.training.validation import Validation, check_splits
 
 FAILED = 1000
 """The number that stands for an error where processes compare the numbers of the signals they received."""
-
-
-@dataclass(frozen=True)
-class Update:
-    """The result of one update of the weights."""
-
-    loss: float
-    """The loss with label smoothing; it and `nll` are means over the labels of the global batch, before the update."""
-    nll: float
-    labels: int
-    gradient_norm: float
-    """The norm of the gradient of all weights, before clipping."""
-    applied: bool
-    """False if gradients overflowed in fp16, so that the step was skipped."""
 
 
 class Training:
@@ -130,10 +116,7 @@ class Training:
                 self.stopped_by = self._stop_signal()  # one may have arrived while the run was built
                 while not (self.stopped_by or self.has_ended()):
                     began = time.perf_counter()
-                    self.epoch, self.index, micro_batches, self.batches_in_epoch = next(shares)
-                    update = self.update(micro_batches)
-                    self.step += 1
-                    self.index += 1
+                    update = self.update(next(shares))
                     self._report(update, time.perf_counter() - began)
                     improved = self._validate_if_due()
                     self.stopped_by = self._stop_signal()
@@ -166,8 +149,9 @@ class Training:
 
         return end
 
-    def update(self, micro_batches: Sequence[Inputs]) -> Update:
+    def update(self, share: BatchShare) -> Update:
         """One step of the optimiser on the gradient of the loss, averaged over the labels of the global batch."""
+        self.epoch, self.index, micro_batches, self.batches_in_epoch = share
         set_learning_rate(self.optimiser, self.schedule(self.step + 1))
         labels = int(self.world.total(sum(each.count for each in micro_batches)))
         loss, nll = self.backward(micro_batches, labels)
@@ -182,6 +166,8 @@ class Training:
         self.precision.step(self.optimiser)
         self.optimiser.zero_grad(set_to_none=True)
         self.loss_monitor.follow(loss)
+        self.step += 1
+        self.index += 1
         return Update(loss, nll, labels, norm, applied=is_finite(norm))
 
     def backward(self, micro_batches: Sequence[Inputs], labels: int) -> tuple[float, float]:
