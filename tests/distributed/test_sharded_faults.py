@@ -82,8 +82,9 @@ def one_sees_no_number(rank: int, count: int, wrong: Job) -> None:
 
 def one_has_a_full_disk(rank: int, count: int, full: Job) -> None:
     training = building(full, World(rank, count, CPU))
-    micro_batches = next(training.batches.shares()).micro_batches
-    training.update(micro_batches)
+    share = next(training.batches.shares())
+    training.step = -1  # the first checkpoint is that of step 0
+    training.update(share)
     training.save()
     training.step = 1
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -26,7 +26,7 @@ def test_the_gradient_is_cut_to_the_norm_that_was_set(stores: Path, tmp_path: Pa
             config_for("translation", stores, **plain, train={"clip_norm": clip}), RunFolder(tmp_path / "unused")
         )
         before = [each.detach().clone() for each in training.model.parameters()]
-        update = training.update(next(training.batches.shares())[2])
+        update = training.update(next(training.batches.shares()))
         steps = [(new - old).flatten() for new, old in zip(training.model.parameters(), before, strict=True)]
         return update.gradient_norm, torch.cat(steps).norm().item()
 
