@@ -5,10 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PYTEST := $(BIN)/python -m pytest -p no:logging
-BENCHMARKS := batches schemes loop depth decoding
+BENCHMARKS := batches schemes loop depth
+RESULTS := build/bench
+RUN_BENCH = mkdir -p $(RESULTS) && PYTHONPATH=tests:$(VENV)/bench $(BIN)/python
 export LAMINA_REAL_DATA ?= $(abspath ../shared/data)
 
-.PHONY: demo test check test-slow test-nightly golden bench clean
+.PHONY: demo test check test-slow test-nightly golden bench bench-quick clean
 
 demo: $(VENV)/.lamina
 	$(BIN)/lamina demo
@@ -32,8 +34,16 @@ test-nightly: $(VENV)/.peers
 golden: $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python -m golden.write
 
+# Beside other libraries: training and decoding; then what has no counterpart in them.
 bench: $(VENV)/.bench
+	$(RUN_BENCH) benchmarks/training.py --output $(RESULTS)/training.json --picture $(RESULTS)/training.svg
+	$(RUN_BENCH) benchmarks/decoding.py --output $(RESULTS)/decoding.json
 	for name in $(BENCHMARKS); do PYTHONPATH=tests:$(VENV)/bench $(BIN)/python benchmarks/$$name.py || exit 1; done
+
+# The same comparison on a quarter of the tokens, in less than ten minutes; not to be quoted.
+bench-quick: $(VENV)/.bench
+	$(RUN_BENCH) benchmarks/training.py --quick --output $(RESULTS)/quick.json --picture $(RESULTS)/quick.svg
+	$(RUN_BENCH) benchmarks/decoding.py --sentences 25 --rounds 5
 
 clean:
 	rm -rf $(VENV) build dist lamina-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -21,19 +21,12 @@ from lamina.model.options import ModelOptions, pair
 
 class Fairseq:
     def __init__(self, options: ModelOptions, beam: int) -> None:
-        hashable = partial(dataclasses.dataclass, unsafe_hash=True)
-        with mock.patch.object(dataclasses, "dataclass", hashable):
-            from fairseq.data import Dictionary
-            from fairseq.models.transformer import TransformerModel
-            from fairseq.sequence_generator import SequenceGenerator
-
-        self.words = Dictionary()
-        for word in range(len(self.words), pair(options.vocab_size)[1]):
-            self.words.add_symbol(str(word))
-        task = SimpleNamespace(source_dictionary=self.words, target_dictionary=self.words)
-        model = TransformerModel.build_model(_arguments(options), task).eval()
+        model, self.words = build_model(options)
+        model.eval()
         model.load_state_dict(model.state_dict())  # its fused encoder layers take their weights on loading only
         model.make_generation_fast_()
+        from fairseq.sequence_generator import SequenceGenerator
+
         self.generator = partial(SequenceGenerator, [model], self.words, beam_size=beam)
         self.decoder_layer = model.decoder.layers[0]
 
@@ -50,14 +43,29 @@ class Fairseq:
         return outputs
 
 
-def _arguments(options: ModelOptions) -> Namespace:
+def build_model(options: ModelOptions, **further: Any) -> tuple[Any, Any]:
+    """Model and vocabulary; what is given further are arguments of fairseq."""
+    hashable = partial(dataclasses.dataclass, unsafe_hash=True)
+    with mock.patch.object(dataclasses, "dataclass", hashable):
+        import fairseq.sequence_generator  # noqa: F401
+        from fairseq.data import Dictionary
+        from fairseq.models.transformer import TransformerModel
+
+    words = Dictionary()
+    for word in range(len(words), pair(options.vocab_size)[1]):
+        words.add_symbol(str(word))
+    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
+    return TransformerModel.build_model(_arguments(options, further), task), words
+
+
+def _arguments(options: ModelOptions, further: dict[str, Any]) -> Namespace:
     encoder_layers, decoder_layers = pair(options.num_layers)
     sizes: dict[str, Any] = {"encoder_layers": encoder_layers, "decoder_layers": decoder_layers}
     for side in ("encoder", "decoder"):
         sizes[f"{side}_embed_dim"] = options.model_dim
         sizes[f"{side}_ffn_embed_dim"] = options.feed_forward_dim
         sizes[f"{side}_attention_heads"] = options.num_heads
-    return Namespace(**sizes, share_all_embeddings=True)
+    return Namespace(**sizes, **further, share_all_embeddings=True)
 
 
 build = Fairseq

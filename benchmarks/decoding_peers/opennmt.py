@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
@@ -30,41 +31,12 @@ class Words:
 
 class OpenNMT:
     def __init__(self, options: ModelOptions, beam: int) -> None:
-        with standing_in(*UNUSED), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from onmt.constants import DefaultTokens
-            from onmt.decoders import TransformerDecoder
-            from onmt.encoders import TransformerEncoder
-            from onmt.models import NMTModel
-            from onmt.modules import Embeddings
-            from onmt.translate import GNMTGlobalScorer, Translator
+        model, ids = build_model(options)
+        from onmt.constants import DefaultTokens
+        from onmt.translate import GNMTGlobalScorer, Translator
 
-        specials = [DefaultTokens.UNK, DefaultTokens.PAD, DefaultTokens.BOS, DefaultTokens.EOS]
-        ids = {word: at for at, word in enumerate(specials)}
         num_words = pair(options.vocab_size)[1]
         self.end, self.padding = ids[DefaultTokens.EOS], ids[DefaultTokens.PAD]
-
-        table = Embeddings(options.model_dim, num_words, self.padding, position_encoding=True)
-        encoder_layers, decoder_layers = pair(options.num_layers)
-        sizes = {
-            "d_model": options.model_dim,
-            "heads": options.num_heads,
-            "d_ff": options.feed_forward_dim,
-            "dropout": 0.0,
-            "attention_dropout": 0.0,
-            "embeddings": table,
-            "max_relative_positions": 0,
-            "relative_positions_buckets": 0,
-            "add_qkvbias": True,
-        }
-        encoder = TransformerEncoder(encoder_layers, **sizes)
-        unused = ("copy_attn", "aan_useffn", "full_context_alignment", "alignment_layer", "alignment_heads")
-        decoder = TransformerDecoder(decoder_layers, **sizes, self_attn_type="scaled-dot", **dict.fromkeys(unused))
-        model = NMTModel(encoder, decoder)
-        model.generator = nn.Linear(options.model_dim, num_words)
-        model.generator.weight = table.word_lut.weight
-        for parameter in model.parameters():  # it leaves its weights as they come from memory
-            nn.init.normal_(parameter, std=options.model_dim**-0.5)
         vocabularies = {"src": Words(num_words, ids), "tgt": Words(num_words, ids)}
         self.translator = partial(
             Translator,
@@ -75,7 +47,7 @@ class OpenNMT:
             dump_beam="",
             global_scorer=GNMTGlobalScorer(0.0, 0.0, "none", "none"),
         )
-        self.decoder_layer = decoder.transformer_layers[0]
+        self.decoder_layer = model.decoder.transformer_layers[0]
 
     @torch.inference_mode()
     def search(self, group: Group, batch_size: int) -> list[Tokens]:
@@ -87,6 +59,45 @@ class OpenNMT:
             found = translator.translate_batch({"src": ids, "srclen": lengths}, attn_debug=False)
             outputs += [nbest[0].tolist() for nbest in found["predictions"]]
         return outputs
+
+
+def build_model(
+    options: ModelOptions, dropout: float = 0.0, attention_dropout: float = 0.0
+) -> tuple[Any, dict[str, int]]:
+    """The model, and the ids of its special words by their names."""
+    with standing_in(*UNUSED), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import onmt.translate  # noqa: F401
+        from onmt.constants import DefaultTokens
+        from onmt.decoders import TransformerDecoder
+        from onmt.encoders import TransformerEncoder
+        from onmt.models import NMTModel
+        from onmt.modules import Embeddings
+
+    specials = [DefaultTokens.UNK, DefaultTokens.PAD, DefaultTokens.BOS, DefaultTokens.EOS]
+    ids = {word: at for at, word in enumerate(specials)}
+    num_words, (encoder_layers, decoder_layers) = pair(options.vocab_size)[1], pair(options.num_layers)
+    table = Embeddings(options.model_dim, num_words, ids[DefaultTokens.PAD], position_encoding=True, dropout=dropout)
+    sizes = {
+        "d_model": options.model_dim,
+        "heads": options.num_heads,
+        "d_ff": options.feed_forward_dim,
+        "dropout": dropout,
+        "attention_dropout": attention_dropout,
+        "embeddings": table,
+        "max_relative_positions": 0,
+        "relative_positions_buckets": 0,
+        "add_qkvbias": True,
+    }
+    encoder = TransformerEncoder(encoder_layers, **sizes)
+    unused = ("copy_attn", "aan_useffn", "full_context_alignment", "alignment_layer", "alignment_heads")
+    decoder = TransformerDecoder(decoder_layers, **sizes, self_attn_type="scaled-dot", **dict.fromkeys(unused))
+    model = NMTModel(encoder, decoder)
+    model.generator = nn.Linear(options.model_dim, num_words)
+    model.generator.weight = table.word_lut.weight
+    for parameter in model.parameters():  # it leaves its weights as they come from memory
+        nn.init.normal_(parameter, std=options.model_dim**-0.5)
+    return model, ids
 
 
 build = OpenNMT

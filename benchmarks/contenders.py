@@ -1,0 +1,143 @@
+"""Contenders in processes of their own: each is built once and does a step when asked, one at a time.
+
+So every library has its own allocator, threads and peak memory, and one that fails ends its own process only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+
+from lamina.training.machine.allocator import keep_freed_memory
+from steps import resident_maximum
+from training_peers import LAMINA, build_contender
+from training_rows import Row
+
+GEMM = "matrix products"
+SHAPES = ((4096, 512, 1024), (2048, 2048, 2048), (4096, 512, 2048))
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a contender says of itself before the first round."""
+
+    parameters: int = 0
+    """The number of parameters that get a gradient."""
+    note: str = ""
+    failure: str = ""
+
+
+class Remote:
+    """A contender in another process."""
+
+    def __init__(self, name: str, row: Row, threads: int, keep_memory: bool) -> None:
+        self.name = name
+        self.end, other = get_context("spawn").Pipe()
+        self.process = get_context("spawn").Process(target=serve, args=(other, name, row, threads, keep_memory))
+        self.process.start()
+        other.close()
+        self.facts = Facts()
+
+    def wait_until_ready(self) -> Facts:
+        self.facts = self._receive(Facts(failure="its process ended"))
+        return self.facts
+
+    def step(self) -> float | None:
+        """The seconds of one pass over all batches; None if the contender has failed."""
+        if self.facts.failure:
+            return None
+        answer = self._ask("step")
+        if isinstance(answer, float):
+            return answer
+        self.facts = answer if isinstance(answer, Facts) else Facts(failure="its process ended")
+        return None
+
+    def peak_memory(self) -> int | None:
+        """The largest resident memory of its process, in bytes."""
+        return None if self.facts.failure else self._ask("memory")
+
+    def stop(self) -> None:
+        self._ask("stop", wait=False)
+        self.process.join(5)
+        if self.process.is_alive():
+            self.process.kill()
+
+    def _ask(self, word: str, wait: bool = True) -> Any:
+        try:
+            self.end.send(word)
+        except OSError:
+            return None
+        return self._receive(None) if wait else None
+
+    def _receive(self, otherwise: Any) -> Any:
+        try:
+            return self.end.recv()
+        except (EOFError, OSError):
+            return otherwise
+
+
+def serve(end: Connection, name: str, row: Row, threads: int, keep_memory: bool) -> None:
+    """Build the contender, then answer until told to stop."""
+    torch.set_num_threads(row.threads or threads)
+    try:
+        if keep_memory:
+            keep_freed_memory()
+        step, facts = _peak_of_products() if name == GEMM else _training(name, row)
+        step()  # warm up: the optimiser makes its state
+    except Exception as error:  # a peer may fail in any way; that is a result
+        end.send(Facts(failure=f"{type(error).__name__}: {str(error).strip()[:200]}"))
+        return
+    end.send(facts)
+    while (word := end.recv()) != "stop":
+        try:
+            end.send(resident_maximum() if word == "memory" else step())
+        except Exception as error:
+            end.send(Facts(failure=f"{type(error).__name__}: {str(error).strip()[:200]}"))
+
+
+def _training(name: str, row: Row) -> tuple[Callable[[], float], Facts]:
+    contender = build_contender(name, row.options)
+    model = contender.model.train()
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-5, fused=True)
+    batches = [contender.prepare(batch) for batch in row.batches]
+    contender.loss(batches[0]).backward()
+    trained = sum(each.numel() for each in model.parameters() if each.grad is not None)  # some have unused copies
+    optimiser.zero_grad()
+
+    def step() -> float:
+        began = time.perf_counter()
+        for batch in batches:
+            contender.loss(batch).backward()
+            optimiser.step()
+            optimiser.zero_grad()
+        return time.perf_counter() - began
+
+    return step, Facts(trained, contender.note)
+
+
+def _peak_of_products() -> tuple[Callable[[], float], Facts]:
+    """The seconds of 10¹² operations at the fastest of a few shapes of products."""
+    pairs = [(torch.randn(m, k), torch.randn(k, n)) for m, k, n in SHAPES]
+    results = [torch.empty(left.shape[0], right.shape[1]) for left, right in pairs]
+
+    def step() -> float:
+        rates = []
+        for (left, right), result in zip(pairs, results, strict=True):
+            began = time.perf_counter()
+            for _ in range(4):
+                torch.mm(left, right, out=result)
+            rates.append((time.perf_counter() - began) / (4 * 2 * left.numel() * right.shape[1] / 1e12))
+        return min(rates)
+
+    return step, Facts()
+
+
+def keeps_memory(name: str, allocator: str) -> bool:
+    """Whether a contender keeps freed memory: as Lamina's commands do, or as all do."""
+    return allocator == "same" or (allocator == "shipped" and name == LAMINA)
