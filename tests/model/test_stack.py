@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 import lamina
 from lamina import Stack, UserError, residual
+from lamina.model.feed_forward import FeedForward
 from support.small_models import SOURCE, TARGET, ready, small_model, small_stack
 
 
@@ -73,6 +74,29 @@ def test_foreign_names_do_not_clash_with_ours() -> None:
     stack = Stack([[Named()]], model_dim=4, residual="fixup", checkpoint_layers=True, init=None)
     assert isinstance(stack.layers[0].sublayers[0].slot, nn.Linear)
     stack(torch.randn(3, 4), observe=1.0, state=2.0, debug=3.0).sum().backward()
+
+
+def test_recomputed_layers_drop_the_same_elements() -> None:
+    gradients = []
+    for recompute in (False, True):
+        torch.manual_seed(1)
+        layers = [[FeedForward(8, 8, dropout=0.2), FeedForward(8, 8)] for _ in range(3)]
+        stack = Stack(layers, model_dim=8, dropout=0.3, checkpoint_layers=recompute)
+        stack(torch.randn(6, 8)).square().sum().backward()
+        gradients.append(torch.cat([each.grad.flatten() for each in stack.parameters() if each.grad is not None]))
+    assert torch.equal(*gradients)
+
+
+def test_layers_in_evaluation_mode_drop_nothing() -> None:
+    stack = Stack([[FeedForward(8, 8)] for _ in range(2)], model_dim=8, dropout=0.9, residual="pre-ln")
+    stack.layers[1].eval()
+    passed: list[Tensor] = []
+    for layer in stack.layers:
+        layer.register_forward_hook(lambda layer, given, state: passed.append(state))
+    x = torch.randn(6, 8)
+    stack(x)
+    assert (passed[0] == x).float().mean() > 0.5
+    torch.testing.assert_close(passed[1], stack.layers[1](passed[0], {}))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal, Self, cast
 
 import torch
@@ -20,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 from lamina import residual as schemes
 from lamina.errors import UserError, unknown
 from lamina.model.initialisation import Initialisation, initialise_matrix
-from lamina.model.kernels.dropout import Dropout
+from lamina.model.kernels.dropout import Dropout, MaskSequence
 from lamina.model.modes import profiling, refuse_sharded
 from lamina.model.sublayer import (
     OTHER,
@@ -83,8 +84,16 @@ class Layer(nn.Module):
         self.dropout = Dropout(dropout)
         self.keywords = [Keywords(sublayer, str(place)) for sublayer, place in zip(sublayers, places, strict=True)]
 
-    def forward(self, state: Any, context: Mapping[str, Any], observe: Observer | None = None) -> Any:
-        for sublayer, site, keywords in zip(self.sublayers, self.sites, self.keywords, strict=True):
+    def forward(
+        self,
+        state: Any,
+        context: Mapping[str, Any],
+        observe: Observer | None = None,
+        masks: Callable[[], Sequence[Tensor]] | None = None,
+    ) -> Any:
+        """`masks` gives the masks of dropout, one for each sub-layer; without it they are drawn here."""
+        drawn = masks() if masks is not None and self.dropout.is_active else [None] * len(self.places)
+        for sublayer, site, keywords, mask in zip(self.sublayers, self.sites, self.keywords, drawn, strict=True):
             read = site.read(state)
             if not isinstance(sublayer, Sublayer) and _is_part_of(read, state):
                 read = read.clone()
@@ -93,7 +102,7 @@ class Layer(nn.Module):
                 branch = branch[0]  # attention modules return (output, weights)
             if not isinstance(branch, Tensor) or branch.shape != read.shape:
                 raise _wrong_branch(keywords.name, branch, read)
-            branch = self.dropout(branch)
+            branch = self.dropout(branch) if mask is None else branch * mask.to(branch.dtype)
             if observe is not None:
                 observe(site, state, branch)
             state = site.write(state, branch)
@@ -218,12 +227,23 @@ class Stack(nn.Module):
     def _run(self, x: Tensor, context: Mapping[str, Any], observe: Observer | None = None) -> Tensor:
         state = self.residual.open(x)
         recompute = self.checkpoint_layers and torch.is_grad_enabled()
+        masks = self._new_masks(x)
         for layer in self.layers:
+            count = len(layer.places)
             if recompute:
-                state = checkpoint(layer, state, context, use_reentrant=False)
+                drawn = None if masks is None else masks.to_be_drawn(count)
+                state = checkpoint(layer, state, context, None, drawn, use_reentrant=False)
             else:
-                state = layer(state, context, observe)
+                state = layer(state, context, observe, None if masks is None else partial(masks.take, count))
         return self.residual.close(state)
+
+    def _new_masks(self, x: Tensor) -> MaskSequence | None:
+        """The masks of dropout on the outputs of the sub-layers; None if there is none, or torch's own is used."""
+        is_compiled = any(layer._compiled_call_impl is not None for layer in self.layers)
+        active = [layer.dropout for layer in self.layers if layer.dropout.is_active]
+        if not active or is_compiled or not MaskSequence.can_draw_for(x):
+            return None
+        return MaskSequence(active[0], x, self.shape.num_sublayers)
 
     def initialise(self, init: str, embeddings: Iterable[Matrix] = ()) -> None:
         """Draw the base initialisation of all matrices, which the scheme then changes."""

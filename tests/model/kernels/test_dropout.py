@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from lamina.model.kernels.dropout import Dropout, attend_with_dropout
+from lamina.model.kernels.dropout import Dropout, MaskSequence, attend_with_dropout
 
 COUNT = 400_000
 PROBABILITIES = [0.0005, 0.01, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.9, 0.999]
@@ -103,11 +104,43 @@ def test_on_another_device_and_when_exported_it_is_the_dropout_of_torch() -> Non
     assert names == {"aten.dropout.default"}
 
 
+@pytest.mark.parametrize("shape", [(7,), (5, 8), (3, 5, 2)])
+@pytest.mark.parametrize("p", [0.1, 0.01])
+def test_masks_do_not_depend_on_how_many_are_drawn_at_once(
+    shape: tuple[int, ...], p: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for at_once in (1, 20, 10**6):
+        monkeypatch.setattr("lamina.model.kernels.dropout.AT_ONCE", at_once)
+        torch.manual_seed(9)
+        masks = MaskSequence(Dropout(p), torch.empty(shape), count=7)
+        found.append(torch.stack([mask for count in (2, 3, 2) for mask in masks.take(count)]))
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+    assert found[0].shape == (7, *shape)
+
+
+def test_masks_that_are_drawn_again_are_those_of_the_sequence() -> None:
+    def sequence() -> MaskSequence:
+        torch.manual_seed(9)
+        return MaskSequence(Dropout(0.3), torch.empty(5, 8), count=6)
+
+    expected = list(sequence().take(6))
+    masks, draws, found = sequence(), [], []
+    for _ in range(3):
+        draws.append(masks.to_be_drawn(2))
+        found += draws[-1]()
+    assert torch.equal(torch.stack(found), torch.stack(expected))
+    again = [draws[number]() for number in (2, 1, 0)]
+    assert torch.equal(torch.stack([*again[2], *again[1], *again[0]]), torch.stack(expected))
+    assert len({tuple(mask.flatten().tolist()) for mask in expected}) == 6
+
+
 class KeepAll(Dropout):
     """Dropout that is active and drops nothing."""
 
-    def draw_mask(self, like: Tensor) -> Tensor:
-        return torch.ones_like(like)
+    def draw_masks(self, count: int, shape: Any, dtype: Any, generator: Any = None) -> tuple[Tensor, ...]:
+        return torch.ones(count, *shape, dtype=dtype).unbind()
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])

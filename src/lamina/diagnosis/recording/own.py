@@ -117,7 +117,7 @@ class _StackRecorder:
             self.real = mask
 
     def _add_observer(self, layer: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        return (*arguments[:2], self._observe) if self.running else None
+        return (*arguments[:2], self._observe, *arguments[3:]) if self.running else None
 
     def _keep_read(self, sublayer: nn.Module, arguments: tuple[Any, ...]) -> None:
         self._read = arguments[0]
