@@ -6,6 +6,7 @@ it is computed, and the components whose result versions it depends on.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ from lamina.runs.run import Run
 from lamina.studies.reuse import initialisation_versions, optimiser_versions, scheme_versions, task_versions
 from lamina.tasks import TASKS, build_task
 from lamina.training.config import RunConfig
+from lamina.training.divergence import Diverged, LossMonitor
 from lamina.training.optimisers import OPTIMISERS
 from lamina.training.schedule import ScheduleOptions, build_schedule
 from support.memory_batches import batches_from
@@ -65,7 +67,7 @@ class Row:
 
 def rows() -> dict[str, Row]:
     """All of them; the part of a name before the slash is the file in which the values are stored."""
-    found = {"order/batches": Row((SHARED,), order)}
+    found = {"order/batches": Row((SHARED,), order), "divergence/losses": Row((SHARED,), divergence)}
     for name in get_args(Initialisation):
         depends = (SHARED, "scheme pre-ln", f"initialisation {name}")
         found[f"initialisation/{name}"] = Row(depends, partial(initialisation, name))
@@ -288,6 +290,28 @@ def order(folder: Path) -> Any:
         ]
         for label, each in settings.items()
     }
+
+
+def divergence(folder: Path) -> Any:
+    """The step of 400 at which made-up losses count as diverged; None if they do not."""
+    settings = {
+        "a low first batch": (0.55, 0.62, 0.0, 0.05),
+        "above the first": (7.0, 7.5, 0.0, 0.05),
+        "rising": (7.0, 7.0, 0.02, 0.3),
+        "exploding": (7.0, 50.0, 0.0, 30.0),
+        "falling": (7.0, 7.5, -0.005, 0.3),
+    }
+    return {name: _diverges_at(*each) for name, each in settings.items()}
+
+
+def _diverges_at(first: float, mean: float, trend: float, spread: float) -> int | None:
+    monitor = LossMonitor(400)
+    for step in range(400):
+        try:
+            monitor.follow(first if step == 0 else mean + trend * step + spread * math.sqrt(2) * math.sin(step**2))
+        except Diverged:
+            return step + 1
+    return None
 
 
 def task_losses(name: str, folder: Path) -> list[float]:

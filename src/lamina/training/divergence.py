@@ -17,8 +17,11 @@ from lamina.training.distributed.parallel import local_part
 if TYPE_CHECKING:
     from lamina.training.loop import Training
 
-SMOOTHING = 0.98  # of the running loss
+SMOOTHING = 0.98  # of the running loss, and of the spread of batches
 SHARE_OF_RUN = 10  # a tenth of the run above the first loss is a divergence
+DEVIATIONS = 4
+"""The first loss is that of one batch. The running loss has to exceed it by this number of standard deviations of
+batches, so that a first batch of easy examples is no divergence."""
 FEWEST_STEPS = 200
 """A shorter run cannot be expected to reach the loss of a unigram model. An update of Adam moves a weight by about the
 learning rate η, and so a logit, a product with a normalised vector of d numbers, by about ηd: 0.06 (η = 0.001, d = 64)
@@ -39,10 +42,22 @@ class LossMonitor:
         """The limit of the run before it was resumed; None if there is none, or an earlier version saved it."""
         self.first: float | None = known.get("start")
         self.running: float | None = known.get("running")
+        self.last: float | None = known.get("last", self.running)
+        self.difference: float = known.get("difference", 0.0)
+        """The mean absolute difference of the losses of successive steps, which a trend hardly changes."""
+        self.differences: int = known.get("differences", 0)
         self.steps_above: int = known.get("steps_above", 0)
 
     def state(self) -> dict[str, Any]:
-        return {"start": self.first, "running": self.running, "steps_above": self.steps_above, "limit": self.limit}
+        return {
+            "start": self.first,
+            "running": self.running,
+            "last": self.last,
+            "difference": self.difference,
+            "differences": self.differences,
+            "steps_above": self.steps_above,
+            "limit": self.limit,
+        }
 
     def notes(self) -> Iterator[str]:
         """A note if the run was resumed with another number of steps, and so with another limit."""
@@ -54,15 +69,28 @@ class LossMonitor:
 
     def follow(self, loss: float) -> None:
         """Add the loss of a step; raise `Diverged` if its running mean exceeds the first for a tenth of the run."""
-        if self.first is None or self.running is None:
-            self.first = self.running = loss
+        if self.first is None or self.running is None or self.last is None:
+            self.first = self.running = self.last = loss
+            return
         self.running = SMOOTHING * self.running + (1 - SMOOTHING) * loss
-        self.steps_above = self.steps_above + 1 if self.running > self.first else 0
+        self.differences += 1
+        weight = max(1 - SMOOTHING, 1 / self.differences)  # the mean of all differences until there are many
+        self.difference += weight * (abs(loss - self.last) - self.difference)
+        self.last = loss
+        self.steps_above = self.steps_above + 1 if self.running > self.first + self._margin(self.first) else 0
         if self.steps_above >= self.limit:
             raise Diverged(
-                f"the loss has been above its start of {self.first:.3f} for {self.steps_above} steps "
-                f"(now about {self.running:.3f})"
+                f"the loss has been above its start of {self.first:.3f}, by more than batches differ, for "
+                f"{self.steps_above} steps (now about {self.running:.3f})"
             )
+
+    def _margin(self, first: float) -> float:
+        """How far the running loss may exceed the first: some standard deviations, but no more than the first loss.
+
+        The losses of a run that explodes may differ by more than they exceed the first. The standard deviation is that
+        of normally distributed losses with this mean difference.
+        """
+        return min(DEVIATIONS * self.difference * math.sqrt(math.pi) / 2, abs(first))
 
 
 def judge_end(failure: str, step: int, warmup_steps: int) -> tuple[RunState, str]:
