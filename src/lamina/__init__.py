@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lamina.version import __version__
 
 if TYPE_CHECKING:
-    from lamina.api import compare, diagnose, load, train, watch
+    from lamina.api import compare, diagnose, load, search, train, watch
     from lamina.errors import UserError
     from lamina.interop.trainer_callback import LaminaCallback
     from lamina.model.stack import Stack
@@ -28,6 +28,7 @@ __all__ = [
     "diagnose",
     "list_runs",
     "load",
+    "search",
     "train",
     "watch",
 ]
@@ -43,6 +44,7 @@ _HOMES = {
     "diagnose": "lamina.api",
     "list_runs": "lamina.runs.listing",
     "load": "lamina.api",
+    "search": "lamina.api",
     "train": "lamina.api",
     "watch": "lamina.api",
 }

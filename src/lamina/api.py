@@ -1,4 +1,4 @@
-"""The public functions: train, compare, load, diagnose and watch.
+"""The public functions: train, compare, search, load, diagnose and watch.
 
 run = lamina.train("own.toml", ["model.residual=b2t"], folder="runs/b2t")
 run.generate(["Guten Morgen!"])
@@ -34,6 +34,7 @@ from lamina.files.progress import Progress, no_progress
 from lamina.interop.hugging_face import is_model_folder, pretrained_subject
 from lamina.report.comparison_report import ComparisonReport
 from lamina.report.diagnosis_report import DiagnosisReport, ReportingWatch
+from lamina.report.pages.page import form_of
 from lamina.run_folder.checkpoints import BEST
 from lamina.run_folder.folder import RunFolder
 from lamina.runs.diagnose import Extent, diagnose_config
@@ -41,6 +42,9 @@ from lamina.runs.run import Run, read_config
 from lamina.studies.cells import make_cells
 from lamina.studies.compare import compare as compare_cells
 from lamina.studies.engines import Engine
+from lamina.studies.search.page import save_search
+from lamina.studies.search.result import IncompleteSearch, SearchResult, run_search
+from lamina.studies.search.settings import read_search
 from lamina.training.callbacks.base import Callback
 from lamina.training.config import RunConfig
 
@@ -107,6 +111,39 @@ def compare(
     place = Path("runs", f"{name}-compared") if folder is None else Path(folder)
     cells = make_cells(values, schemes, depths, seeds, where=where)
     return compare_cells(cells, place, place / "report.html" if report is None else report, engine=engine)
+
+
+def search(
+    config: Mapping[str, Any] | str | Path,
+    *,
+    overrides: Sequence[str] = (),
+    folder: str | Path | None = None,
+    report: str | Path | None = None,
+    engine: Engine | None = None,
+) -> SearchResult:
+    """Train every combination of the values in the section `[search]` of a config, each with several seeds.
+
+    config: a TOML file, or its values as a dictionary.
+    overrides: settings that replace those of a file, as `key=value`, such as `search.train.epochs=[3,5]`.
+    folder: the folder of the runs; by default `runs/`, the name of the file or task, and `-search`.
+    report: the file of the page, .html or .md; by default `search.html` in that folder.
+    engine: the engine that trains the runs; by default processes of this machine, as many as cores and memory allow.
+
+    Runs that are finished are reused; an interrupted search is resumed.
+    """
+    values, where = _read_values(config, overrides)
+    name = Path(config).stem if isinstance(config, str | Path) else values.get("task", RunConfig().task)
+    place = Path("runs", f"{name}-search") if folder is None else Path(folder)
+    page = place / "search.html" if report is None else Path(report)
+    form_of(page)  # before the work, not after it
+    settings, cells = read_search(values, where)
+    try:
+        result = run_search(settings, cells, place, engine)
+    except IncompleteSearch as incomplete:
+        save_search(incomplete.result, page)
+        raise
+    save_search(result, page)
+    return result
 
 
 def load(path: str | Path, checkpoint: str = BEST, *, generation: Mapping[str, Any] | None = None) -> Run:

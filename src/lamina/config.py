@@ -81,6 +81,15 @@ def _read_override(override: str, example: str = EXAMPLE) -> Values:
         value = text  # text without spaces or signs needs no quotes
     except RecursionError:
         raise UserError(f"{key}: the value is nested too deeply; write it in a TOML file") from None
+    return _nested(key, value)
+
+
+def with_value(values: Values, key: str, value: Any, kind: type[Options] | None = None) -> Values:
+    """The values with one replaced: `with_value(values, "train.epochs", 3, RunConfig)`."""
+    return _merge(values, _nested(key, value), kind)
+
+
+def _nested(key: str, value: Any) -> Values:
     for part in reversed(key.split(".")):
         value = {part: value}
     return value

@@ -157,9 +157,9 @@ def test_what_finished_is_reported_though_another_run_ends_with_an_error(
     cells, page = cells_of(config, ["b2t", "post-ln"]), tmp_path / "report.md"
     train = LocalEngine.submit
 
-    def submit(engine: LocalEngine, run: Path) -> Future[int]:
+    def submit(engine: LocalEngine, run: Path, *, diagnose: bool = True) -> Future[int]:
         if run.name != "b2t-1-seed1":
-            return train(engine, run)
+            return train(engine, run, diagnose=diagnose)
         RunFolder(run).log.write_text("lamina: the disk is full\n")
         ended: Future[int] = Future()
         ended.set_result(2)
@@ -204,7 +204,7 @@ class PlayedEngine:
     def __init__(self, **codes: list[int]) -> None:
         self.codes, self.submitted, self.closed = codes, list[str](), False
 
-    def submit(self, run: Path) -> Future[int]:
+    def submit(self, run: Path, *, diagnose: bool = True) -> Future[int]:
         self.submitted.append(run.name)
         future = Future[int]()
         future.set_result(self.codes[run.name.partition("-")[0]].pop(0))

@@ -27,18 +27,19 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_it_trains_the_run_with_so_many_threads_and_ends_with_its_code(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trained: list[tuple[Path, int]] = []
+    trained: list[tuple[Path, int, bool]] = []
 
-    def train_cell(path: Path) -> int:
-        trained.append((path, torch.get_num_threads()))
+    def train_cell(path: Path, *, diagnose: bool) -> int:
+        trained.append((path, torch.get_num_threads(), diagnose))
         return 3
 
     monkeypatch.setattr(cells, "train_cell", train_cell)
-    monkeypatch.setattr(sys, "argv", ["worker", str(run), "--threads", "2"])
-    with pytest.raises(SystemExit) as ended:
-        worker.main()
-    assert ended.value.code == 3
-    assert trained == [(run, 2)]
+    for options in (["--threads", "2"], ["--no-diagnosis"]):
+        monkeypatch.setattr(sys, "argv", ["worker", str(run), *options])
+        with pytest.raises(SystemExit) as ended:
+            worker.main()
+        assert ended.value.code == 3
+    assert trained == [(run, 2, True), (run, 1, False)]
 
 
 def test_a_mistake_of_the_user_is_said_and_ends_with_code_2(

@@ -102,6 +102,36 @@ def compare(
     say(f"\nThe report: {file}")
 
 
+@app.command(
+    rich_help_panel=TRAINING,
+    epilog="Examples: lamina search own.toml · lamina search own.toml search.seeds=3 search.train.epochs=[3,5,8] "
+    "search.schedule.learning_rate=[1e-5,1e-4]",
+)
+def search(
+    config: Annotated[str, typer.Argument(help="A TOML file with a section [search].")],
+    overrides: Overrides = None,
+    folder: Annotated[
+        str | None, typer.Option(help="Where the runs go; by default runs/, the file's name and -search.")
+    ] = None,
+    output: Annotated[str | None, typer.Option(help="The page, .html or .md; by default in that folder.")] = None,
+) -> None:
+    """Train every combination of some settings with several seeds, and say which is best."""
+    from lamina.api import search as search_settings
+    from lamina.studies.search.page import show_search
+    from lamina.studies.search.result import IncompleteSearch
+
+    place = Path(folder or f"runs/{Path(config).stem}-search")
+    file = output or place / "search.html"
+    try:
+        result = search_settings(config, overrides=overrides or [], folder=place, report=file)
+    except IncompleteSearch as incomplete:
+        show_search(incomplete.result)
+        say(f"\nThe page: {file}")
+        raise
+    show_search(result)
+    say(f"\nThe page: {file}")
+
+
 @app.command(rich_help_panel=TRAINING, epilog="Example: lamina average runs/b2t --last 10")
 def average(
     run: Annotated[str, typer.Argument(help="A run folder.")],

@@ -1,4 +1,4 @@
-"""The cells of a grid: one run for every scheme, depth and seed, each trained in a folder of its own and diagnosed."""
+"""The cells of a grid: runs that are trained each in a folder of its own, such as one for every scheme and depth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from lamina import residual
 from lamina.errors import UserError
@@ -32,23 +32,37 @@ EXTENT = Extent(seeds=2, batches=4, checkpoint=LATEST, depths=False)
 """The extent of the diagnosis of each cell."""
 
 
+class Cell(Protocol):
+    """One run of several."""
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        ...
+
+    @property
+    def config(self) -> RunConfig: ...
+
+    @property
+    def is_diagnosed(self) -> bool:
+        """Whether it is diagnosed after it was trained."""
+        ...
+
+
 @dataclass(frozen=True)
 class GridCell:
-    """One run of a grid."""
+    """A run of a comparison."""
 
     schemes: Schemes
     depth: Depth
     seed: int
     config: RunConfig
+    is_diagnosed: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
         """The name of its folder: `b2t-12-seed1`."""
         return f"{'+'.join(self.schemes)}-{_depth_text(self.depth)}-seed{self.seed}"
-
-    @property
-    def largest_depth(self) -> int:
-        return self.depth if isinstance(self.depth, int) else max(self.depth)
 
 
 def make_cells(
@@ -99,8 +113,8 @@ def read_depth(depth: Depth | str) -> Depth:
     return int(found[1]) if found[2] is None else (int(found[1]), int(found[2]))
 
 
-def train_cell(path: Path) -> int:
-    """Train the run whose config is in a folder, then diagnose it; returns the exit code of its status.
+def train_cell(path: Path, *, diagnose: bool = True) -> int:
+    """Train the run whose config is in a folder, and diagnose it if asked; returns the exit code of its status.
 
     Time and memory are added to what earlier attempts took. A run that has ended is only diagnosed.
     """
@@ -113,7 +127,7 @@ def train_cell(path: Path) -> int:
         finally:
             with suppress(UserError):  # an error of the training is more important
                 run.folder.add_cost(time.perf_counter() - began, _peak_memory())
-    if _has_ended(run.folder):
+    if diagnose and _has_ended(run.folder):
         _diagnose(run)
         run.folder.diagnosed.write(measured)
     status = run.folder.status()
@@ -121,10 +135,10 @@ def train_cell(path: Path) -> int:
     return status.exit_code
 
 
-def is_done(path: Path, config: RunConfig) -> bool:
-    """Whether a run has ended and its diagnoses are up to date."""
+def is_done(path: Path, config: RunConfig, *, diagnose: bool = True) -> bool:
+    """Whether a run has ended and, if it is to be diagnosed, its diagnoses are up to date."""
     folder = RunFolder(path)
-    return _has_ended(folder) and folder.diagnosed.read() == diagnosis_fingerprint(config, EXTENT)
+    return _has_ended(folder) and (not diagnose or folder.diagnosed.read() == diagnosis_fingerprint(config, EXTENT))
 
 
 def _has_ended(folder: RunFolder) -> bool:

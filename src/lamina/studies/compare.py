@@ -23,13 +23,14 @@ from lamina.config import to_toml
 from lamina.data.store import Store
 from lamina.errors import UserError
 from lamina.files.progress import PATIENCE, progress_bar
+from lamina.model.options import pair
 from lamina.model.transformer import Transformer
 from lamina.report.comparison_report import ComparisonReport, check_report_file
 from lamina.report.terminal.progress_table import ProgressTable
 from lamina.run_folder.folder import RunFolder
 from lamina.run_folder.status import DIVERGED, REQUEUE
 from lamina.runs.run import Run
-from lamina.studies.cells import GridCell, is_done
+from lamina.studies.cells import Cell, GridCell, is_done
 from lamina.studies.engines import Engine, last_message
 from lamina.studies.engines.local import LocalEngine
 from lamina.studies.reuse import changes_between, fingerprint
@@ -63,56 +64,64 @@ def compare(
     if compared is not None:
         compared.save(file, title)
     if errors:
-        name, message = next(iter(errors.items()))
-        others = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         reported = f"\nThe report of the other runs: {file}" if compared else ""
-        log = RunFolder(paths[name]).log
-        raise IncompleteComparison(
-            f"{name} ended with an error{others}: {message}\nIts log is {log}{reported}", compared
-        )
+        raise IncompleteComparison(describe_errors(errors, folder) + reported, compared)
     assert compared is not None
     return compared
 
 
-def train_cells(cells: Sequence[GridCell], folder: Path, engine: Engine | None = None) -> dict[str, str]:
+def describe_errors(errors: Mapping[str, str], folder: Path) -> str:
+    """The first of the errors that `train_cells` returned, the number of others, and where its log is."""
+    name, message = next(iter(errors.items()))
+    others = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{name} ended with an error{others}: {message}\nIts log is {RunFolder(folder / name).log}"
+
+
+def train_cells(cells: Sequence[Cell], folder: Path, engine: Engine | None = None) -> dict[str, str]:
     """Train every cell that has no result yet; returns the last message of each that ended with an error, by name."""
     console = open_console(stderr=True)
     stores = [_build_on_meta(cell, folder) for cell in cells]  # all of them before anything is written
     for cell, store in zip(cells, stores, strict=True):
         _prepare_folder(cell, store, folder, console)
     if engine is None:
-        largest = max(cells, key=lambda cell: cell.largest_depth)
+        largest = max(cells, key=_size)
         engine = LocalEngine.for_runs(len(cells), Run(largest.config, folder / largest.name))
-    waiting = {cell.name: folder / cell.name for cell in cells if not is_done(folder / cell.name, cell.config)}
+    waiting = [cell for cell in cells if not is_done(folder / cell.name, cell.config, diagnose=cell.is_diagnosed)]
     table = ProgressTable({cell.name: (folder / cell.name, cell.config.train.steps) for cell in cells})
     try:
         with table.shown():
-            codes = _run(waiting, engine, table)
+            codes = _run(waiting, folder, engine, table)
     except KeyboardInterrupt:
         console.print(f"Interrupted. Finished work is kept in {folder}: the same command continues from there.")
         raise
     return {name: last_message(folder / name, code) for name, code in codes.items() if code not in (0, DIVERGED)}
 
 
-def _run(runs: Mapping[str, Path], engine: Engine, table: ProgressTable) -> dict[str, int]:
+def _run(cells: Sequence[Cell], folder: Path, engine: Engine, table: ProgressTable) -> dict[str, int]:
     """The exit codes of the runs, by name. One that asks to be put back into the queue is submitted again."""
     codes: dict[str, int] = {}
     try:
-        futures = {engine.submit(path): name for name, path in runs.items()}
+        futures = {engine.submit(folder / cell.name, diagnose=cell.is_diagnosed): cell for cell in cells}
         while futures:
-            table.update({name for future, name in futures.items() if future.running()})
+            table.update({cell.name for future, cell in futures.items() if future.running()})
             for future in wait(futures, POLL_SECONDS, FIRST_COMPLETED).done:
-                name = futures.pop(future)
-                codes[name] = future.result()
-                if codes[name] == REQUEUE:
-                    futures[engine.submit(runs[name])] = name
+                cell = futures.pop(future)
+                codes[cell.name] = future.result()
+                if codes[cell.name] == REQUEUE:
+                    futures[engine.submit(folder / cell.name, diagnose=cell.is_diagnosed)] = cell
         table.update(set())
     finally:
         engine.shutdown(cancel_futures=True)
     return codes
 
 
-def _build_on_meta(cell: GridCell, folder: Path) -> Store:
+def _size(cell: Cell) -> tuple[int, int]:
+    """The number of layers and the size of a batch, which determine the memory of a run among similar ones."""
+    data = cell.config.data
+    return max(pair(cell.config.model.num_layers)), data.batch_examples or data.max_tokens or 0
+
+
+def _build_on_meta(cell: Cell, folder: Path) -> Store:
     """Build the model without memory, so that a mistake in one scheme's options is reported before any training."""
     with progress_bar(PATIENCE) as progress:
         store = Run(cell.config, folder / cell.name).open_store(progress)
@@ -126,7 +135,7 @@ def _build_on_meta(cell: GridCell, folder: Path) -> Store:
     return store
 
 
-def _prepare_folder(cell: GridCell, store: Store, folder: Path, console: Console) -> None:
+def _prepare_folder(cell: Cell, store: Store, folder: Path, console: Console) -> None:
     """Rename the folder of a run whose results are outdated, and record what the new results depend on.
 
     The folder is claimed first, so that a run that another process trains is neither renamed nor changed.

@@ -132,7 +132,7 @@ class ResultTable(Sequence[ResultRow]):
     def curve(self, name: str, quantity: str, **labels: Label) -> Series:
         """Means along a label as the line of a figure, with half the width of the 95 % interval as its band."""
         samples = self.along(name, quantity, **labels)
-        halves = [_half_width(sample) for sample in samples.values()]
+        halves = [sample.half_width or 0.0 for sample in samples.values()]
         return Series(
             quantity=quantity,
             x=tuple(float(place) for place in samples),
@@ -143,14 +143,6 @@ class ResultTable(Sequence[ResultRow]):
 
 class Missing(UserError):
     """A claim needs a value that was not measured, at this scale or in this version."""
-
-
-def _half_width(sample: Sample) -> float:
-    values = sample.values
-    if sample.is_exact or len(values) < 2:
-        return 0.0
-    interval = sample.interval()
-    return (interval.high - interval.low) / 2
 
 
 def _logs(values: Sequence[float]) -> list[float]:

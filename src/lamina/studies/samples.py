@@ -72,6 +72,14 @@ class Sample:
         half = student_t(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
         return Interval(self.mean, self.mean - half, self.mean + half)
 
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of that interval; None for an exact value, and for fewer than two seeds."""
+        if self.is_exact or len(self.values) < 2:
+            return None
+        interval = self.interval()
+        return (interval.high - interval.low) / 2
+
     def map(self, function: Callable[[float], float]) -> Sample:
         """The function of every value."""
         return Sample({seed: None if value is None else function(value) for seed, value in self.by_seed.items()})

@@ -24,18 +24,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--no-diagnosis", action="store_true")
     arguments = parser.parse_args()
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     try:
         # Until the run is there, SIGTERM ends the process: nothing is lost by that, and no blocked call keeps it alive.
-        code = _train(arguments.run, arguments.threads)
+        code = _train(arguments.run, arguments.threads, diagnose=not arguments.no_diagnosis)
     except UserError as error:
         say(f"lamina: {error}", error=True)
         code = 2
     sys.exit(code)
 
 
-def _train(run: Path, threads: int) -> int:
+def _train(run: Path, threads: int, *, diagnose: bool) -> int:
     prepare_environment(read_values(RunFolder(run).config))  # before torch is imported
 
     import torch
@@ -44,7 +45,9 @@ def _train(run: Path, threads: int) -> int:
     from lamina.studies.shared_runs.training import train_shared_run
 
     torch.set_num_threads(threads)
-    return train_shared_run(run) if RunFolder(run).study_order.path.exists() else train_cell(run)
+    if RunFolder(run).study_order.path.exists():
+        return train_shared_run(run)
+    return train_cell(run, diagnose=diagnose)
 
 
 def _leave_with_parent() -> None:

@@ -147,6 +147,8 @@ class TrainOptions(Options):
         return given
 
 
+SEARCH = "search"
+"""The section of a config file that lists values to search; it belongs to `lamina search`, not to a run."""
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
@@ -187,6 +189,9 @@ class RunConfig(Options):
                 "describes data, for `lamina prepare`; a config of a run names the prepared store: `lamina init TASK` "
                 f"writes one, then `lamina train CONFIG data.store={given['output']}`"
             )
+        if isinstance(given, Mapping) and SEARCH in given:
+            way = "use lamina search, or remove this section; a file of its own can extend this one"
+            raise mistake(f"these are the values of many runs, and one run was asked for; {way}", SEARCH, given[SEARCH])
         return given
 
     @field_validator("task")

@@ -288,10 +288,7 @@ class Training:
         return best.metric in values and best.update(self.step, values[best.metric])
 
     def _finish(self) -> tuple[RunState, str]:
-        """Measure the task's metrics at the end, and return how the run ended.
-
-        The task decides whether the model is better than a unigram model; only then its metrics are measured.
-        """
+        """Measure the task's metrics, unless the task calls the model a failure; return how the run ended."""
         last = self.validation.last
         if last is None or last[0] != self.step:  # resumed, with fewer steps than were done
             self._validated(self.validation.losses(self.step))
@@ -300,9 +297,11 @@ class Training:
             "valid", self.validation.last[1], lambda: self.validation.scores(self.step)
         )
         state, reason = judge_end(failure, self.step, self.config.schedule.warmup)
+        scores = (self.validation.scores if state == "finished" else self.validation.measured)(self.step)
+        if scores:
+            self.log(prefixed(FINAL, scores))
         if state != "finished":
             return state, reason
-        self.log(prefixed(FINAL, self.validation.scores(self.step)))
         if self.position.has_reached(self.config.train):
             return "finished", ""
         patience, metric = self.config.train.patience, self.validation.best.metric

@@ -96,6 +96,10 @@ class Validation:
             self._scores = step, self._agreed(values, step)
         return self._scores[1]
 
+    def measured(self, step: int) -> dict[str, float]:
+        """The metrics of a step if they were measured; otherwise nothing."""
+        return self._scores[1] if self._scores is not None and self._scores[0] == step else {}
+
     def samples(self, count: int) -> list[SampleOutput]:
         """A few outputs of the model, if the task generates text."""
         with self._parallel.gathered():

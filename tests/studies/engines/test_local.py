@@ -22,7 +22,7 @@ class Played(LocalEngine):
         super().__init__(workers)
         self.program = program
 
-    def command(self, run: Path) -> tuple[str, ...]:
+    def command(self, run: Path, diagnose: bool = True) -> tuple[str, ...]:
         return (sys.executable, "-c", self.program, str(run))
 
 

@@ -17,8 +17,11 @@ from lamina.run_folder.folder import RunFolder
 class Engine(Protocol):
     """The part of `concurrent.futures.Executor` that a comparison needs."""
 
-    def submit(self, run: Path) -> Future[int]:
-        """Train the run of this folder, from the start or from its latest checkpoint; the result is the exit code."""
+    def submit(self, run: Path, *, diagnose: bool = True) -> Future[int]:
+        """Train the run of this folder, from the start or from its latest checkpoint; the result is the exit code.
+
+        diagnose: whether it is diagnosed afterwards.
+        """
         ...
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

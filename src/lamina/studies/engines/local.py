@@ -49,8 +49,8 @@ class LocalEngine:
             workers = max(1, min(workers, int(total * MEMORY_SHARE // needed)))
         return cls(workers, max(1, cores // workers))
 
-    def submit(self, run: Path) -> Future[int]:
-        return self._pool.submit(self._train, run)
+    def submit(self, run: Path, *, diagnose: bool = True) -> Future[int]:
+        return self._pool.submit(self._train, run, diagnose)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self._pool.shutdown(wait=False, cancel_futures=cancel_futures)
@@ -66,18 +66,20 @@ class LocalEngine:
                 process.kill()
         self._pool.shutdown(wait)
 
-    def _train(self, run: Path) -> int:
+    def _train(self, run: Path, diagnose: bool) -> int:
         log_file = RunFolder(run).log
         log_file.parent.mkdir(parents=True, exist_ok=True)
         with self._lock, log_file.open("ab") as log:
             if self._closed:
                 return REQUEUE
-            process = subprocess.Popen(self.command(run), stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT)
+            command = self.command(run, diagnose)
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT)
             self._processes.add(process)
         code = process.wait()
         self._processes.discard(process)
         return code
 
-    def command(self, run: Path) -> tuple[str, ...]:
+    def command(self, run: Path, diagnose: bool = True) -> tuple[str, ...]:
         """The command that trains a run."""
-        return (sys.executable, "-m", "lamina.studies.worker", str(run), "--threads", str(self.threads))
+        options = ("--threads", str(self.threads), *(() if diagnose else ("--no-diagnosis",)))
+        return (sys.executable, "-m", "lamina.studies.worker", str(run), *options)
