@@ -142,7 +142,7 @@ class SharedRuns:
 class InThisProcess:
     """An engine that trains a run when it is submitted, in this process: for tests."""
 
-    def submit(self, run: Path) -> Future[int]:
+    def submit(self, run: Path, *, diagnose: bool = True) -> Future[int]:
         done: Future[int] = Future()
         done.set_result(train_shared_run(run))
         return done
