@@ -120,7 +120,7 @@ def test_unigram_has_unknown_characters() -> None:
 
 def test_unigram_pieces_are_those_of_the_library() -> None:
     """The most probable segmentation under the stored scores, by the library's own model."""
-    pipeline = build_pipeline("unigram", False, UNIGRAM._vocabulary)
+    pipeline = build_pipeline("unigram", False, UNIGRAM.vocabulary)
     assert [UNIGRAM.name(token) for token in UNIGRAM.encode("The dog runs")] == [
         piece.replace("▁", "") for piece in pipeline.encode("The dog runs").tokens
     ]

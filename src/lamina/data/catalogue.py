@@ -178,10 +178,12 @@ SOURCES = {
             "test": _iwslt("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012"),
             "hold_out": {"valid": 23},
             "max_length": 175,
-            "tokenizer": {"size": 10_000, "lower_case": True},
+            "tokenizer": {"size": 10_000, "lower_case": True, "moses": {"source": "de", "target": "en"}},
         },
-        notes="As usual one pair in 23 is held out for validation and five sets together are the test. Unlike the "
-        "papers' scripts, text is not split by Moses' rules first: byte-level BPE needs no such step.",
+        notes="As in the papers, text is divided into words by Moses' rules (the extra `moses`) and lower-cased, one "
+        "pair in 23 is held out for validation and five sets together are the test; set task_options.bleu = "
+        "bleu-tok for their metric. Unlike their scripts, the held-out pairs are chosen by a hash, pairs are not "
+        "dropped for the ratio of their lengths, and 175 limits the number of units instead of words.",
     ),
     "wmt14-en-de": Source(
         title="WMT 2014 English–German, 4.5 million pairs",

@@ -10,10 +10,12 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 from lamina.data.encode import Encoder, SplitBuilder, encode_into
+from lamina.data.moses import language_of, tokenise_words
 from lamina.data.prepare_options import SPLITS, PrepareOptions
 from lamina.data.readers import READERS, Example, Notes, Reader, make_reader
 from lamina.data.readers.base import read_trimmed
@@ -37,6 +39,8 @@ _REPORT_EVERY = 4096  # examples
 
 def prepare(options: PrepareOptions, progress: Progress = no_progress) -> Store:
     """Make the store, or return an existing one made from the same files with the same options."""
+    for language in options.tokenizer.moses.values():
+        tokenise_words((), language)  # refuses, before anything is read, a language without rules
     labels = _find_labels(options)
     readers = _make_readers(options, labels)
     for reader in readers.values():
@@ -120,15 +124,15 @@ class _Work:
     """The number of times that each example, identified by the hash of its texts, is in validation and test sets."""
 
     def make_tokenizers(self) -> dict[str, Tokenizer]:
-        """The tokenizer of each text field; fields that share one share the object."""
+        """The tokenizer of each text field; fields that share one share its vocabulary."""
         fields = self._text_fields()
-        if self.options.tokenizer.file:
-            return dict.fromkeys(fields, Tokenizer.load(self.options.tokenizer.file))
-        if self.options.tokenizer.joint:
-            return dict.fromkeys(fields, self._learn(fields))
+        if self.options.tokenizer.file or self.options.tokenizer.joint:
+            file = self.options.tokenizer.file
+            shared = Tokenizer.load(file) if file else self._learn(fields)
+            return {name: shared.for_field(name) for name in fields}
         if set(fields) != {"source", "target"}:
             raise UserError(f"tokenizer.joint = false is for source and target; here the fields are {list(fields)}.")
-        return {name: self._learn((name,)) for name in fields}
+        return {name: self._learn((name,)).for_field(name) for name in fields}
 
     def encode(self, tokenizers: dict[str, Tokenizer], writer: StoreWriter) -> dict[str, SplitBuilder]:
         """Write every split, and those that are held out of the training files."""
@@ -182,9 +186,12 @@ class _Work:
         raise UserError(f"no example in {', '.join(self.readers)}: every line is empty.")
 
     def _learn(self, fields: tuple[str, ...]) -> Tokenizer:
-        bound = self.options.tokenizer.characters
+        bound, moses = self.options.tokenizer.characters, self.options.tokenizer.moses
         stream = self._training_texts(fields)
         texts = sample_evenly(stream, bound) if bound else (text for texts in stream for text in texts)
+        if moses:
+            languages = cycle([language_of(name, moses) for name in fields])
+            texts = (tokenise_words([text], language)[0] for text, language in zip(texts, languages, strict=False))
         return Tokenizer.train(texts, self.options.tokenizer, self.options.languages)
 
     def _training_texts(self, fields: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -202,7 +209,7 @@ class _Work:
 
 def _write_tokenizers(tokenizers: dict[str, Tokenizer], writer: StoreWriter) -> dict[str, str]:
     """The file of each field's tokenizer; one for all fields if they share it."""
-    shared = len(set(map(id, tokenizers.values()))) == 1
+    shared = len({id(each.vocabulary) for each in tokenizers.values()}) == 1
     names = {name: "tokenizer.json" if shared else f"tokenizer.{name}.json" for name in tokenizers}
     for name, file in names.items():
         writer.write(file, tokenizers[name].json.encode())

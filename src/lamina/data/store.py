@@ -272,7 +272,7 @@ class Store:
             field = next(iter(files))
         if field not in files:
             raise unknown("text field", field, files)
-        return self._tokenizers[files[field]]
+        return self._tokenizers[files[field]].for_field(field)
 
     def num_values(self, field: str) -> int:
         """The number of values that a token of the field can have: the size of its vocabulary or of the label set."""

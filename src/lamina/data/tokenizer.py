@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -27,6 +28,7 @@ from typing import cast
 
 import numpy as np
 
+from lamina.data.moses import language_of, tokenise_words
 from lamina.data.vocabulary import (
     HAVE_UNKNOWNS,
     LearntVocabulary,
@@ -54,12 +56,16 @@ class Tokenizer:
         vocabulary: LearntVocabulary,
         lower_case: bool = False,
         languages: Sequence[str] = (),
+        moses: Mapping[str, str] | None = None,
     ) -> None:
         self.kind: TokenizerKind = kind
         self.lower_case = lower_case
         self.languages = tuple(languages)
-        self._vocabulary = vocabulary
-        self._pipeline = build_pipeline(kind, lower_case, vocabulary)
+        self.moses = dict(moses or {})
+        """The language of each text field, if text is first divided into words by Moses' rules."""
+        self.vocabulary = vocabulary
+        self._word_language: str | None = None
+        self._pipeline = build_pipeline(kind, lower_case, vocabulary, bool(moses))
         first = len(SPECIALS) + len(self.languages)
         # Where there are unknown words, the unknown word is at index 0; it maps to the special token.
         inside = [UNK] if kind in HAVE_UNKNOWNS else []
@@ -68,9 +74,20 @@ class Tokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], options: VocabularyOptions, languages: Sequence[str] = ()) -> Tokenizer:
-        """Learn a vocabulary; the same texts in the same order give the same result, on any number of threads."""
+        """Learn a vocabulary; the same texts in the same order give the same result, on any number of threads.
+
+        texts: divided into words already, where `options.moses` says that they are.
+        """
         specials = len(SPECIALS) + len(languages)
-        return cls(options.kind, learn(texts, options, specials), options.lower_case, languages)
+        return cls(options.kind, learn(texts, options, specials), options.lower_case, languages, options.moses)
+
+    def for_field(self, name: str) -> Tokenizer:
+        """The tokenizer with the rules for words of the language of a text field; itself if there are none."""
+        if not self.moses:
+            return self
+        own = copy(self)
+        own._word_language = language_of(name, self.moses)
+        return own
 
     def __len__(self) -> int:
         """The size of the vocabulary, special tokens included."""
@@ -98,6 +115,9 @@ class Tokenizer:
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The tokens of all texts in one array, and the length of each; runs on all cores."""
+        if self.moses:
+            assert self._word_language is not None, "a tokenizer with Moses' rules encodes the text of a field"
+            texts = tokenise_words(texts, self._word_language)
         encoded = [item.ids for item in self._pipeline.encode_batch_fast(list(texts), add_special_tokens=False)]
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         inside = np.fromiter(chain.from_iterable(encoded), np.int64, int(lengths.sum()))
@@ -131,11 +151,13 @@ class Tokenizer:
             "kind": self.kind,
             "lower_case": self.lower_case,
             "languages": self.languages,
-            "vocabulary": self._vocabulary.tokens,
-            "merges": self._vocabulary.merges,
+            "vocabulary": self.vocabulary.tokens,
+            "merges": self.vocabulary.merges,
         }
-        if self._vocabulary.scores:
-            content["scores"] = self._vocabulary.scores
+        if self.vocabulary.scores:
+            content["scores"] = self.vocabulary.scores
+        if self.moses:
+            content["moses"] = self.moses
         return json.dumps(content, ensure_ascii=False, indent=0) + "\n"
 
     @cached_property
@@ -166,7 +188,7 @@ class Tokenizer:
 
 def _read_content(
     content: dict[str, object], path: str | Path
-) -> tuple[TokenizerKind, LearntVocabulary, bool, tuple[str, ...]]:
+) -> tuple[TokenizerKind, LearntVocabulary, bool, tuple[str, ...], dict[str, str]]:
     stored = _Stored.read({key: content[key] for key in content if key not in ("format", "version")}, str(path))
     if len(set(stored.vocabulary)) != len(stored.vocabulary) or not stored.vocabulary:
         raise UserError(f"{path}: the vocabulary is empty or has a token twice; the file is damaged.")
@@ -176,7 +198,7 @@ def _read_content(
     if len(stored.scores) != (len(stored.vocabulary) if stored.kind == "unigram" else 0):
         raise UserError(f"{path}: {len(stored.scores)} scores do not fit the vocabulary; the file is damaged.")
     vocabulary = LearntVocabulary(stored.vocabulary, stored.merges, stored.scores)
-    return stored.kind, vocabulary, stored.lower_case, stored.languages
+    return stored.kind, vocabulary, stored.lower_case, stored.languages, stored.moses
 
 
 class _Stored(Options):
@@ -186,3 +208,4 @@ class _Stored(Options):
     vocabulary: tuple[str, ...]
     merges: tuple[tuple[str, str], ...]
     scores: tuple[float, ...] = ()
+    moses: dict[str, str] = {}

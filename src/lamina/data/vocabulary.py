@@ -57,6 +57,10 @@ class VocabularyOptions(Options):
     and `character`, 0 keeps all of them."""
     lower_case: bool = False
     """Whether all text is lower-cased; `wordpiece` then also removes accents, as uncased BERT does."""
+    moses: dict[str, str] = {}
+    """Moses' word tokenisation before anything else, with the language of each text field, as in {source = "de",
+    target = "en"}; for `bleu-tok`, as in the papers' IWSLT results. Units of bpe are then parts of these words. It
+    needs the extra `moses`."""
     min_frequency: int = Field(1, ge=1)
     """The smallest number of occurrences of a pair (bpe, wordpiece) or a word (word) in the vocabulary."""
 
@@ -107,7 +111,7 @@ def _train(texts: Iterable[str], options: VocabularyOptions, room: int) -> dict[
     """The trained model, as the library's JSON."""
     from tokenizers import models, pre_tokenizers, trainers
 
-    pipeline = _without_model(options.kind, options.lower_case)
+    pipeline = _without_model(options.kind, options.lower_case, bool(options.moses))
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     settings: dict[str, Any] = {"min_frequency": options.min_frequency, "show_progress": False}
     trainer: Any
@@ -141,12 +145,17 @@ def _train(texts: Iterable[str], options: VocabularyOptions, room: int) -> dict[
     return model
 
 
-def build_pipeline(kind: TokenizerKind, lower_case: bool, vocabulary: LearntVocabulary) -> Tokenizer:
-    """The pipeline that applies a vocabulary; the id of a token is its position."""
+def build_pipeline(
+    kind: TokenizerKind, lower_case: bool, vocabulary: LearntVocabulary, has_words: bool = False
+) -> Tokenizer:
+    """The pipeline that applies a vocabulary; the id of a token is its position.
+
+    has_words: whether the text is divided into words already, so that only spaces separate them.
+    """
     from tokenizers import models
 
     numbers = {token: place for place, token in enumerate(vocabulary.tokens)}
-    pipeline = _without_model(kind, lower_case)
+    pipeline = _without_model(kind, lower_case, has_words)
     if kind == "bpe":
         pipeline.model = models.BPE(numbers, list(vocabulary.merges))
     elif kind == "unigram":
@@ -159,7 +168,7 @@ def build_pipeline(kind: TokenizerKind, lower_case: bool, vocabulary: LearntVoca
     return pipeline
 
 
-def _without_model(kind: TokenizerKind, lower_case: bool) -> Tokenizer:
+def _without_model(kind: TokenizerKind, lower_case: bool, has_words: bool) -> Tokenizer:
     """A pipeline with normalisation, splitting and decoding, and an empty model."""
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
@@ -168,12 +177,16 @@ def _without_model(kind: TokenizerKind, lower_case: bool) -> Tokenizer:
         pipeline.normalizer = normalizers.Lowercase()
     if kind == "bpe":
         pipeline.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        if has_words:
+            words = pre_tokenizers.Split(" ", "merged_with_next")
+            letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+            pipeline.pre_tokenizer = pre_tokenizers.Sequence([words, letters])
         pipeline.decoder = decoders.ByteLevel()
     elif kind == "wordpiece":
         pipeline.normalizer = normalizers.BertNormalizer(lowercase=lower_case)
-        words = [pre_tokenizers.BertPreTokenizer(), pre_tokenizers.Split(Regex(f".{{1,{_LONGEST_WORD}}}"), "isolated")]
+        parts = [pre_tokenizers.BertPreTokenizer(), pre_tokenizers.Split(Regex(f".{{1,{_LONGEST_WORD}}}"), "isolated")]
         pipeline.pre_tokenizer = pre_tokenizers.Sequence(
-            [*words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+            [*parts, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
         )
         # Ġ is the byte-level letter for a space: one is put before each word, and the first is removed.
         starts = decoders.Replace(Regex(f"^(?!{_CONTINUES})"), "Ġ")
