@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from lamina.data.encode import Encoder, SplitBuilder, encode_into
-from lamina.data.moses import language_of, tokenise_words
 from lamina.data.prepare_options import SPLITS, PrepareOptions
 from lamina.data.readers import READERS, Example, Notes, Reader, make_reader
 from lamina.data.readers.base import read_trimmed
@@ -23,6 +22,7 @@ from lamina.data.readers.columns import AUDIO, LABEL
 from lamina.data.speech.extraction import FeatureExtractor
 from lamina.data.store import DROPPED, MANIFEST, SourceRecord, SplitRecord, Store
 from lamina.data.store_writer import StoreWriter
+from lamina.data.text_rules.moses import language_of, tokenise_words
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.vocabulary import sample_evenly
 from lamina.errors import UserError

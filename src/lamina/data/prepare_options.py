@@ -44,7 +44,8 @@ class TokenizerOptions(VocabularyOptions):
     """The tokenizer to learn or load."""
 
     file: str | None = None
-    """A tokenizer file to use instead of learning a tokenizer; the other options are then ignored."""
+    """A tokenizer file to use instead of learning a tokenizer; the other options are then ignored. It is one
+    that Lamina wrote, or vocab.txt or tokenizer.json in the folder of a BERT."""
     joint: bool = True
     """Whether source and target share one vocabulary."""
     sample_characters: int | None = pydantic.Field(None, ge=0)

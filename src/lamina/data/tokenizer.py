@@ -1,6 +1,6 @@
 """The tokenizer: text to token ids and back, based on the `tokenizers` library.
 
-There are five kinds:
+There are five kinds that are learnt, and one that is read from a model folder of transformers:
 
     bpe        byte-level byte-pair encoding; no unknown words, and decoding restores every string exactly
     wordpiece  BERT's WordPiece, over bytes instead of characters, so that there are no unknown words; decoding gives
@@ -10,6 +10,7 @@ There are five kinds:
     word       words between white space, for WikiText; unknown words become `<unk>`, and so does the word `<unk>` that
                WikiText itself contains
     character  single characters, for speech recognition on little data; unknown ones become `<unk>`
+    bert       the WordPiece of a BERT, for `start_from`; unknown words become `<unk>`
 
 Special tokens (padding, bos, eos, mask, language tags) are not part of the trained vocabulary: their ids come first,
 and the ids of text after them. Text that contains `<eos>` or `<2de>` is therefore always ordinary text.
@@ -28,7 +29,8 @@ from typing import cast
 
 import numpy as np
 
-from lamina.data.moses import language_of, tokenise_words
+from lamina.data.text_rules.bert_vocabulary import read_bert_vocabulary
+from lamina.data.text_rules.moses import language_of, tokenise_words
 from lamina.data.vocabulary import (
     HAVE_UNKNOWNS,
     LearntVocabulary,
@@ -171,9 +173,16 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
-        """Read what `save` wrote. The file contains data only: the pipeline is rebuilt by this module."""
+        """Read what `save` wrote, or the vocabulary of a BERT that transformers saved.
+
+        The file contains data only: the pipeline is rebuilt by this module.
+        """
+        if Path(path).suffix == ".txt":
+            return cls._of_bert(Path(path))
         try:
             content = json.loads(Path(path).read_text("utf-8"))
+            if "model" in content:  # a tokenizer of transformers
+                return cls._of_bert(Path(path))
             described = (content["format"], content["version"])
         except FileNotFoundError:
             raise UserError(
@@ -184,6 +193,11 @@ class Tokenizer:
         if described != (_FORMAT, _VERSION):
             raise UserError(f"{path}: not {_FORMAT} version {_VERSION} but {described}; run lamina prepare again.")
         return cls(*_read_content(content, path))
+
+    @classmethod
+    def _of_bert(cls, path: Path) -> Tokenizer:
+        found = read_bert_vocabulary(path)
+        return cls("bert", LearntVocabulary(found.text_tokens), found.lower_case)
 
 
 def _read_content(

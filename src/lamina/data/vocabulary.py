@@ -17,16 +17,18 @@ from lamina.options import Options
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-TokenizerKind = Literal["bpe", "wordpiece", "unigram", "word", "character"]
+LearntKind = Literal["bpe", "wordpiece", "unigram", "word", "character"]
+TokenizerKind = LearntKind | Literal["bert"]
 Texts = tuple[str, ...]  # those of one example
 
 UNKNOWN_WORD = "<unk>"
 WHOLE_UNITS: tuple[TokenizerKind, ...] = ("word", "character")
 """The kinds whose words or characters are not divided into smaller units, so that 0 can be the size."""
-HAVE_UNKNOWNS: tuple[TokenizerKind, ...] = (*WHOLE_UNITS, "unigram")
+HAVE_UNKNOWNS: tuple[TokenizerKind, ...] = (*WHOLE_UNITS, "unigram", "bert")
 """The kinds that have unknown words or characters; the unknown word is the first of their vocabulary."""
 
 _CONTINUES = "##"  # marks a token that is not the first of its word
+_LONGEST_BERT_WORD = 100  # characters; longer ones are unknown, as in BERT's own tokenizer
 _LONGEST_WORD = 50  # characters; WordPiece takes cubic time, so longer words are split before
 _MOST_BYTES = 4  # per character
 _EVERY_WORD = 2**31 - 1
@@ -49,7 +51,7 @@ class LearntVocabulary(NamedTuple):
 class VocabularyOptions(Options):
     """The vocabulary to learn."""
 
-    kind: TokenizerKind = "bpe"
+    kind: LearntKind = "bpe"
     """The kind of tokenizer: bpe (byte-level, exact round trip), wordpiece (BERT), unigram (SentencePiece's default),
     word (WikiText) or character."""
     size: int = Field(10_000, ge=0)
@@ -161,6 +163,10 @@ def build_pipeline(
     elif kind == "unigram":
         scored = zip(vocabulary.tokens, vocabulary.scores, strict=True)
         pipeline.model = models.Unigram(list(scored), unk_id=0, byte_fallback=False)
+    elif kind == "bert":
+        pipeline.model = models.WordPiece(
+            numbers, unk_token=vocabulary.tokens[0], max_input_chars_per_word=_LONGEST_BERT_WORD
+        )
     elif kind == "wordpiece":
         pipeline.model = models.WordPiece(numbers, max_input_chars_per_word=_LONGEST_WORD * _MOST_BYTES)
     else:
@@ -192,6 +198,10 @@ def _without_model(kind: TokenizerKind, lower_case: bool, has_words: bool) -> To
         starts = decoders.Replace(Regex(f"^(?!{_CONTINUES})"), "Ġ")
         continues = decoders.Replace(Regex(f"^{_CONTINUES}"), "")
         pipeline.decoder = decoders.Sequence([starts, continues, decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    elif kind == "bert":
+        pipeline.normalizer = normalizers.BertNormalizer(lowercase=lower_case)
+        pipeline.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        pipeline.decoder = decoders.WordPiece(_CONTINUES, cleanup=False)
     elif kind == "unigram":
         pipeline.pre_tokenizer = pre_tokenizers.Metaspace(_SPACE, prepend_scheme="always")
         pipeline.decoder = decoders.Metaspace(_SPACE, prepend_scheme="always")

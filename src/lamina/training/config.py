@@ -161,8 +161,8 @@ class RunConfig(Options):
     """Options of the task."""
     start_from: Annotated[str | None, Affects.NOTHING] = None  # the weights are compared by hash
     """Trained weights to start from, instead of an initialisation at random: the folder of a run, relative to the
-    working directory. The output layer is new if it is of another kind or size; all other weights are loaded. The data
-    must be prepared with the tokenizer of that run."""
+    working directory, or of a BERT that transformers saved. The output layer is new if it is of another kind or size;
+    all other weights are loaded. The data must be prepared with the tokenizer of that run or BERT."""
     start_from_checkpoint: Annotated[str, Affects.NOTHING] = "best"
     """The checkpoint of that run: `best`, `latest`, `average` or `step-…`."""
     start_from_differences: Literal["refuse", "accept"] = "refuse"

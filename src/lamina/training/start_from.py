@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from lamina.data.store import Store
+from lamina.data.tokenizer import Tokenizer
 from lamina.errors import UserError
 from lamina.files.hashes import hash_json
 from lamina.model.options import ModelOptions
@@ -28,6 +29,7 @@ from lamina.run_folder.folder import RunFolder
 from lamina.run_folder.seal import hashes_of
 from lamina.run_folder.starting_point import StartingPoint
 from lamina.tasks import build_task
+from lamina.training.bert_folder import ABSENT_HERE, is_bert_folder, read_bert_folder
 from lamina.training.checkpoint import storage
 from lamina.training.config import RunConfig
 
@@ -117,7 +119,7 @@ class Start:
             if own[key] != self.options[key]:
                 yield ModelDifference(f"model.{key}", repr(own[key]), repr(self.options[key]))
         for name in dict.fromkeys((*have, *weights)):
-            if name.startswith(OUTPUT_LAYER):
+            if name.startswith((*OUTPUT_LAYER, ABSENT_HERE)):
                 continue
             ours, theirs = _shape(have.get(name)), _shape(weights.get(name))
             if ours != theirs:
@@ -139,12 +141,14 @@ def find_start(config: RunConfig, store: Store) -> Start | None:
         return None
     path = Path(config.start_from)
     folder = RunFolder(path)
-    if not folder.config.is_file():
-        raise UserError(
-            f"start_from: {path} is not a run folder (no {folder.config.name}); name the folder of a run that was "
-            "trained by lamina train"
-        )
-    return _start_of_run(folder, config, store)
+    if folder.config.is_file():
+        return _start_of_run(folder, config, store)
+    if is_bert_folder(path):
+        return _start_of_bert(path, store)
+    raise UserError(
+        f"start_from: {path} is not a run folder (no {folder.config.name}) and not the folder of a BERT (no "
+        "config.json); name the folder of a run that was trained by lamina train"
+    )
 
 
 def start_model(config: RunConfig, store: Store, model: nn.Module) -> StartingPoint | None:
@@ -178,6 +182,22 @@ def _start_of_run(folder: RunFolder, config: RunConfig, store: Store) -> Start:
     )
 
 
+def _start_of_bert(path: Path, store: Store) -> Start:
+    bert = read_bert_folder(path)
+    wanted = Tokenizer.load(bert.vocabulary).sha256
+    for field in store.manifest.tokenizers:
+        if store.tokenizer(field).sha256 != wanted:
+            raise _other_tokenizer(store, field, path, bert.vocabulary)
+    return Start(
+        path=str(path),
+        checkpoint="",
+        sha256=bert.sha256,
+        options=meaning_of(bert.options),
+        head=bert.options.head,
+        read=bert.read_weights,
+    )
+
+
 def refuse_other_tokenizer(folder: RunFolder, theirs: Store, ours: Store) -> None:
     """Refuse a store whose tokenizer is not that of the run: its token ids would have other meanings."""
     known = {field: theirs.manifest.files[file] for field, file in theirs.manifest.tokenizers.items()}
@@ -185,11 +205,15 @@ def refuse_other_tokenizer(folder: RunFolder, theirs: Store, ours: Store) -> Non
         wanted = [known[field]] if field in known else list(known.values())
         if any(ours.manifest.files[file] != each for each in wanted):
             name = theirs.manifest.tokenizers.get(field, next(iter(theirs.manifest.tokenizers.values())))
-            raise UserError(
-                f"start_from: the tokenizer of {ours.folder} (field {field}) is not that of {folder.path}, so token "
-                "ids would have other meanings. Prepare the data with the tokenizer of that run:\n  lamina prepare ... "
-                f"--output OTHER tokenizer.file={folder.path / name}\nand set data.store to OTHER"
-            )
+            raise _other_tokenizer(ours, field, folder.path, folder.path / name)
+
+
+def _other_tokenizer(store: Store, field: str, path: Path, file: Path) -> UserError:
+    return UserError(
+        f"start_from: the tokenizer of {store.folder} (field {field}) is not that of {path}, so token ids would have "
+        f"other meanings. Prepare the data with that one:\n  lamina prepare ... --output OTHER tokenizer.file={file}\n"
+        "and set data.store to OTHER"
+    )
 
 
 def _fits(ours: Tensor, theirs: Tensor) -> bool:

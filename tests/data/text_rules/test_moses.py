@@ -10,12 +10,12 @@ import pytest
 import sacrebleu
 import sacremoses
 
-from lamina.data import moses
 from lamina.data.catalogue import SOURCES
-from lamina.data.moses import tokenise_words
 from lamina.data.prepare import prepare
 from lamina.data.prepare_options import PrepareOptions
 from lamina.data.store import Store
+from lamina.data.text_rules import moses
+from lamina.data.text_rules.moses import tokenise_words
 from lamina.data.tokenizer import Tokenizer
 from lamina.errors import UserError
 from lamina.tasks import build_task
