@@ -119,7 +119,7 @@ class FailingEngine:
 
 def test_runs_that_end_with_an_error_are_named(values: dict[str, Any], tmp_path: Path) -> None:
     settings, cells = read_search(values, "own.toml")
-    with pytest.raises(IncompleteSearch, match=r"seed1 ended with an error \(and 3 more\): .*disk is full") as raised:
+    with pytest.raises(IncompleteSearch, match=r"seed\d ended with an error \(and 3 more\): .*disk is full") as raised:
         run_search(settings, cells, tmp_path, FailingEngine())
     assert raised.value.result.best is None
     assert len(raised.value.result.errors) == 4
