@@ -17,7 +17,7 @@ from lamina.studies.study import Study
 Labels = Mapping[str, Label]
 Values = Mapping[str, float | None]
 ValuesOf = Callable[[Labels], Values]
-"""From the labels of a run to the values of its quantities; of a quantity by set or step, the key is `name@label=…`."""
+"""From the labels of a run to the values of its quantities; of a quantity by set or step, the key is `name@set=…`."""
 
 
 def made_numbers(key: str, **changes: Any) -> RunNumbers:
@@ -50,8 +50,8 @@ def _rows(run: StudyRun, values: Values) -> Iterator[ResultRow]:
     for seed in run.seeds:
         for key, value in values.items():
             quantity, _, place = key.partition("@")
-            name, _, label = place.partition("=")
-            more = {name: int(label) if label.isdigit() else label} if place else {}
+            named = [each.split("=") for each in place.split(",") if each]
+            more = {name: int(label) if label.isdigit() else label for name, label in named}
             shown = None if value is None else value * (1 + 1e-3 * (seed - 2))
             yield ResultRow(quantity=quantity, value=shown, seed=seed, labels={**run.labels, **more})
 
@@ -81,7 +81,7 @@ def contradictions(table: ResultTable) -> Iterator[ResultTable]:
 
     def number(row: ResultRow) -> int:
         """The number of the run, in the order in which runs occur."""
-        run = tuple((name, value) for name, value in row.labels.items() if name not in ("set", "step"))
+        run = tuple((name, value) for name, value in row.labels.items() if name not in ("set", "step", "layer"))
         return numbers.setdefault(run, len(numbers))
 
     steps = [int(row.labels["step"]) for row in table if "step" in row.labels]

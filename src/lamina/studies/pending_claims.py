@@ -33,21 +33,11 @@ PENDING = (
     PendingClaim("B-06", "b2t-fig3", "B2T weakens the decay", "figure"),
     PendingClaim("B-07", "b2t-fig3", "B2T does not remove it", "figure"),
     PendingClaim("B-08", "b2t-fig4", "The drop happens at the layer norms", "figure"),
-    PendingClaim("B-09", "b2t-fig5", "Pre-LN: shallow outputs resemble the final one more than in Post-LN", "figure"),
-    PendingClaim("B-10", "b2t-fig5", "B2T keeps the Post-LN pattern", "figure"),
-    PendingClaim("B-19", "b2t-table2", "Headlines 6-6: Post-LN beats Pre-LN, B2T equals Post-LN", "38.57/19.37/35.79; 38.27/19.29/35.39; 38.43/19.37/35.72"),  # noqa: E501
-    PendingClaim("B-20", "b2t-table2", "Headlines 18-18: Post-LN fails, B2T beats Pre-LN", "39.61/20.28/36.66 against 38.97/19.94/35.99"),  # noqa: E501
-    PendingClaim("B-21", "b2t-table3", "Language model, 6 layers: Post-LN and B2T beat Pre-LN", "20.24/21.22, 20.50/21.47, 20.98/21.93"),  # noqa: E501
-    PendingClaim("B-22", "b2t-table3", "Language model, 16 layers: Post-LN fails, B2T beats Pre-LN", "18.38/19.20 against 18.53/19.24"),  # noqa: E501
-    PendingClaim("B-23", "b2t-table4", "Speech 6-6: Post-LN and B2T beat Pre-LN on all four sets", "3.78 8.76 4.19 8.74; 3.69 8.97 3.86 8.94; 3.89 9.69 4.22 9.65"),  # noqa: E501
-    PendingClaim("B-24", "b2t-table4", "Speech 12-6: Post-LN fails; B2T wins on \"other\", equals on \"clean\"", "3.26 7.74 3.48 7.68 against 3.21 7.91 3.49 8.22"),  # noqa: E501
-    PendingClaim("B-27", "b2t-table6", "Headlines: B2T is the best of the five", "table 6 (numbers missing from the stored text)"),  # noqa: E501
     PendingClaim("B-28", "b2t-cost", "B2T costs nothing extra; DLCL and Admin do", "said, no number"),
     PendingClaim("B-34", "b2t-table9", "Without norms and weights the forward pass explodes", "said, no number"),
     PendingClaim("B-35", "b2t-table9", "Α and β stop the explosion", "said, no number"),
     PendingClaim("B-36", "b2t-table9", "Α grows up to N = 9, then falls", "9"),
     PendingClaim("B-37", "b2t-table9", "B2T without norms comes close but a little lower", "26.48 against 26.53; 27.10 against 27.30 (table 9 prints the 60-12 row)"),  # noqa: E501
-    PendingClaim("B-38", "b2t-table10", "The same on headlines", "table 10 (numbers missing)"),
     PendingClaim("R-01", "residual-fig2", "Post-LN input of a norm has squared norm 2d; Pre-LN's grows as k·d", "2; k"),
     PendingClaim("R-02", "residual-fig2", "Post-LN gradients vanish with distance from the output (Theorem 3.1)", "(1/2)^((N−k)/2) · e^√(N−k)"),  # noqa: E501
     PendingClaim("R-03", "residual-fig2", "The factor in front: a product of m matrices I + W has norm about e^√m", "e^√m"),  # noqa: E501
@@ -75,8 +65,6 @@ PENDING = (
     PendingClaim("R-25", "residual-table2", "Deep Pre-LN does not reach shallow Post-LN", "35.18 against 35.37"),
     PendingClaim("R-26", "residual-table2", "DeepNet and Admin gain little over the plain models", "0.21, 0.49 against 0.91"),  # noqa: E501
     PendingClaim("R-27", "residual-table2", "Still deeper models overfit IWSLT", "said, no number"),
-    PendingClaim("R-31", "residual-table4", "Multilingual 18-18: ResiDual beats Pre-LN in both directions, Post-LN fails", "28.7 33.4 31.0 against 27.9 32.8 30.3"),  # noqa: E501
-    PendingClaim("R-32", "residual-table4", "18 ResiDual layers do the work of 100 DeepNet layers", "31.0 against 31.1"),  # noqa: E501
     PendingClaim("R-37", "residual-fp16", "LN(η r) = LN(r) for any η > 0", "exact"),
     PendingClaim("R-38", "residual-fp16", "The dual stream can leave the fp16 range; scaling cures it", "said, no number"),  # noqa: E501
     PendingClaim("R-39", "residual-table2", "No extra parameters", "said \"none\""),

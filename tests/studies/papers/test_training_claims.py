@@ -113,6 +113,47 @@ def admin_inits(run: Labels) -> Values:
     return scored(None if (run["precision"], run["dropout"]) == ("fp16", 0.1) else 27.0)
 
 
+def with_metrics(score: float | None, *metrics: str) -> Values:
+    """A run whose metrics, on validation and test sets, have this value."""
+    found = dict(scored(score, metrics=()))
+    for metric in metrics:
+        found |= {metric: score, f"test {metric}": score}
+    return found
+
+
+def headlines(run: Labels) -> Values:
+    scores = {"post-ln": 38.6, "pre-ln": 38.0, "b2t": 38.7, "b2t-no-norm": 38.6}
+    deep_post = run["scheme"] == "post-ln" and run["depth"] == "18-18"
+    return with_metrics(None if deep_post else scores.get(str(run["scheme"]), 37.0), "rouge1", "rouge2", "rougeL")
+
+
+def b2t_table3(run: Labels) -> Values:
+    scores = {"post-ln": 20.2 if run["depth"] == "6" else None, "pre-ln": 21.0, "b2t": 20.5}
+    return with_metrics(scores[str(run["scheme"])], "perplexity per word")
+
+
+def b2t_table4(run: Labels) -> Values:
+    score = {"post-ln": 8.8, "pre-ln": 9.7, "b2t": 8.9}[str(run["scheme"])]
+    found = {**scored(score, metrics=()), "wer": score, "test wer@set=clean": score, "test wer@set=other": score}
+    if run["depth"] == "12-6":
+        return dict.fromkeys(found) if run["scheme"] == "post-ln" else {**found, "test wer@set=clean": 3.2}
+    return found
+
+
+def residual_table4(run: Labels) -> Values:
+    scores = {"post-ln": None, "pre-ln": 30.3, "resi-dual": 31.0, "deep-norm": 31.1}
+    return with_metrics(scores[str(run["scheme"])], "EX", "XE", "bleu")
+
+
+def b2t_fig5(run: Labels) -> Values:
+    lowest = {"post-ln": 0.3, "pre-ln": 0.8, "b2t": 0.4}[str(run["scheme"])]
+    found: dict[str, float | None] = {"trained": 1.0}
+    for layer in range(1, 7):
+        found[f"cosine@stack=encoder,layer={layer}"] = lowest + (1 - lowest) * (layer - 1) / 5
+        found[f"cosine@stack=decoder,layer={layer}"] = lowest + (1 - lowest) * (layer - 1) / 5
+    return found
+
+
 PAPER: dict[str, ValuesOf] = {
     "admin-fig1": admin_fig1,
     "admin-fig10": admin_fig10,
@@ -123,12 +164,19 @@ PAPER: dict[str, ValuesOf] = {
     "admin-warmup": admin_warmup,
     "b2t-ablation": b2t_ablation,
     "b2t-fig1": deep_losses,
+    "b2t-fig5": b2t_fig5,
     "b2t-fig6": deep_losses,
     "b2t-fig8": b2t_fig8,
     "b2t-fig9": overfitting,
     "b2t-table1": b2t_table1,
+    "b2t-table10": headlines,
+    "b2t-table2": headlines,
+    "b2t-table3": b2t_table3,
+    "b2t-table4": b2t_table4,
     "b2t-table5": b2t_table5,
+    "b2t-table6": headlines,
     "residual-table3": residual_table3,
+    "residual-table4": residual_table4,
     "residual-table5": residual_table5,
     "xiong-fig2": xiong_fig2,
     "xiong-fig4": xiong_fig4,

@@ -10,7 +10,7 @@ import pytest
 
 from lamina.errors import UserError
 from lamina.runs.run import Run
-from lamina.studies.papers.trained_models import translation_run
+from lamina.studies.papers.trained_models import model_run
 from lamina.studies.result_table import ResultRow, ResultTable
 from lamina.studies.shared_runs import training
 from lamina.studies.shared_runs.archive import RunArchive, read_lines
@@ -28,7 +28,7 @@ class Losses(Study):
     schemes: Sequence[str] = ("pre-ln", "post-ln")
 
     def runs(self, scale: str) -> list[StudyRun]:
-        return [translation_run(scale, "iwslt", scheme=each, depth="6-6", curves=True) for each in self.schemes]
+        return [model_run(scale, "iwslt", scheme=each, depth="6-6", curves=True) for each in self.schemes]
 
     def exhibits(self, results: ResultTable) -> list[Exhibit]:
         return []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lamina.studies.papers.exhibits import score_table
-from lamina.studies.papers.trained_models import NO_WARMUP, SUBSTITUTIONS, translation_run
+from lamina.studies.papers.trained_models import NO_WARMUP, SUBSTITUTIONS, model_run
 from lamina.studies.result_table import Missing, ResultTable
 from lamina.studies.samples import Sample
 from lamina.studies.shared_runs.declared import StudyRun
@@ -27,7 +27,7 @@ class AdminFig10(Study):
 
     def runs(self, scale: str) -> list[StudyRun]:
         return [
-            translation_run(
+            model_run(
                 scale,
                 "iwslt",
                 scheme=scheme,

@@ -6,7 +6,7 @@ Liu et al. 2020, section 5: all three diverge; half precision and dropout are sa
 from __future__ import annotations
 
 from lamina.studies.papers.exhibits import Condition, score_table
-from lamina.studies.papers.trained_models import SUBSTITUTIONS, translation_run
+from lamina.studies.papers.trained_models import SUBSTITUTIONS, model_run
 from lamina.studies.result_table import ResultTable
 from lamina.studies.samples import Sample
 from lamina.studies.shared_runs.declared import FIVE_SEEDS, StudyRun
@@ -24,7 +24,7 @@ class AdminInits(Study):
 
     def runs(self, scale: str) -> list[StudyRun]:
         return [
-            translation_run(
+            model_run(
                 scale,
                 "wmt",
                 scheme=scheme,

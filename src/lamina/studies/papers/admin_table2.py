@@ -6,7 +6,7 @@ Liu et al. 2020, table 2: where post-LN trains, the three are close; deeper, pos
 from __future__ import annotations
 
 from lamina.studies.papers.exhibits import average_bleu, score_table
-from lamina.studies.papers.trained_models import SUBSTITUTIONS, translation_grid, translation_run
+from lamina.studies.papers.trained_models import SUBSTITUTIONS, model_run, translation_grid
 from lamina.studies.result_table import ResultTable
 from lamina.studies.samples import Sample
 from lamina.studies.shared_runs.declared import StudyRun
@@ -27,7 +27,7 @@ class AdminTable2(Study):
     )
 
     def runs(self, scale: str) -> list[StudyRun]:
-        dropped = translation_run(
+        dropped = model_run(
             scale, "iwslt", scheme="admin", depth="6-6", rate=7e-4, model=DROPOUTS, labels={"data": "iwslt, dropout"}
         )
         return [

@@ -6,7 +6,7 @@ Liu et al. 2020, section 3: a longer warm-up does not make it train.
 from __future__ import annotations
 
 from lamina.studies.papers.exhibits import score_table
-from lamina.studies.papers.trained_models import SUBSTITUTIONS, WARMUP, translation_run
+from lamina.studies.papers.trained_models import SUBSTITUTIONS, WARMUP, model_run
 from lamina.studies.result_table import ResultTable
 from lamina.studies.shared_runs.declared import FIVE_SEEDS, StudyRun
 from lamina.studies.study import Exhibit, Study, claim
@@ -24,7 +24,7 @@ class AdminWarmup(Study):
     def runs(self, scale: str) -> list[StudyRun]:
         """Besides post-LN, one run of pre-LN that shows whether the runs are long enough."""
         post = [
-            translation_run(
+            model_run(
                 scale,
                 "wmt",
                 scheme="post-ln",
@@ -35,7 +35,7 @@ class AdminWarmup(Study):
             )
             for warmup, ours in WARMUPS.items()
         ]
-        return [*post, translation_run(scale, "wmt", scheme="pre-ln", depth="18-18", labels={"warmup": 8000})]
+        return [*post, model_run(scale, "wmt", scheme="pre-ln", depth="18-18", labels={"warmup": 8000})]
 
     @claim("A-43", "A longer warm-up does not save 18-18 post-LN", paper="failed four times")
     def not_saved(self, results: ResultTable) -> Verdict:

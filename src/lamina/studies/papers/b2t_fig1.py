@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lamina.diagnosis.measurement import Axes
 from lamina.studies.papers.exhibits import loss_panel, scheme_curves
-from lamina.studies.papers.trained_models import SUBSTITUTIONS, translation_run
+from lamina.studies.papers.trained_models import SUBSTITUTIONS, model_run
 from lamina.studies.result_table import ResultTable
 from lamina.studies.shared_runs.declared import FIVE_SEEDS, StudyRun
 from lamina.studies.study import Exhibit, Study, claim
@@ -23,8 +23,7 @@ class B2tFig1(Study):
 
     def runs(self, scale: str) -> list[StudyRun]:
         return [
-            translation_run(scale, "wmt", scheme=scheme, depth="18-18", seeds=FIVE_SEEDS, curves=True)
-            for scheme in SCHEMES
+            model_run(scale, "wmt", scheme=scheme, depth="18-18", seeds=FIVE_SEEDS, curves=True) for scheme in SCHEMES
         ]
 
     @claim("B-01", "18-18 layers: post-LN does not train, pre-LN and B2T do", paper="failed")

@@ -9,7 +9,7 @@ import math
 
 from lamina.diagnosis.measurement import Axes
 from lamina.studies.papers.exhibits import loss_panel, scheme_curves
-from lamina.studies.papers.trained_models import SUBSTITUTIONS, WARMUP, translation_run
+from lamina.studies.papers.trained_models import SUBSTITUTIONS, WARMUP, model_run
 from lamina.studies.result_table import ResultTable
 from lamina.studies.shared_runs.declared import FIVE_SEEDS, StudyRun
 from lamina.studies.study import Exhibit, Study, claim
@@ -25,8 +25,7 @@ class B2tFig6(Study):
 
     def runs(self, scale: str) -> list[StudyRun]:
         return [
-            translation_run(scale, "wmt", scheme=scheme, depth="18-18", seeds=FIVE_SEEDS, curves=True)
-            for scheme in SCHEMES
+            model_run(scale, "wmt", scheme=scheme, depth="18-18", seeds=FIVE_SEEDS, curves=True) for scheme in SCHEMES
         ]
 
     @claim("B-18", "18-18 layers: B2T's validation loss stays below that of pre-LN", paper="figure 6")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from lamina.diagnosis.measurement import Axes
 from lamina.report.figures.panels import Curve, Panel
 from lamina.report.figures.style import scheme_style
-from lamina.studies.papers.trained_models import SUBSTITUTIONS, translation_run
+from lamina.studies.papers.trained_models import SUBSTITUTIONS, model_run
 from lamina.studies.result_table import ResultTable
 from lamina.studies.shared_runs.declared import FIVE_SEEDS, THREE_SEEDS, StudyRun
 from lamina.studies.study import Exhibit, Study, claim
@@ -26,7 +26,7 @@ class B2tFig8(Study):
 
     def runs(self, scale: str) -> list[StudyRun]:
         return [
-            translation_run(
+            model_run(
                 scale,
                 "wmt",
                 scheme=scheme,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from lamina.diagnosis.measurement import Axes
 from lamina.studies.papers.b2t_fig8 import STEPS, WIDTH
 from lamina.studies.papers.exhibits import curve_minimum, loss_panel, scheme_curves
-from lamina.studies.papers.trained_models import SUBSTITUTIONS, translation_run
+from lamina.studies.papers.trained_models import SUBSTITUTIONS, model_run
 from lamina.studies.result_table import ResultTable
 from lamina.studies.shared_runs.declared import StudyRun
 from lamina.studies.study import Exhibit, Study, claim
@@ -24,7 +24,7 @@ class B2tFig9(Study):
 
     def runs(self, scale: str) -> list[StudyRun]:
         return [
-            translation_run(scale, "wmt", scheme=scheme, depth="36-36", steps=STEPS, width=WIDTH, curves=True)
+            model_run(scale, "wmt", scheme=scheme, depth="36-36", steps=STEPS, width=WIDTH, curves=True)
             for scheme in SCHEMES
         ]
 

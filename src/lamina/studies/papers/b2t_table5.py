@@ -6,7 +6,7 @@ Takase et al. 2023, table 5: DLCL, T-Fixup, DeepNet and Admin with B2T, at 6-6 a
 from __future__ import annotations
 
 from lamina.studies.papers.exhibits import average_bleu, by_year
-from lamina.studies.papers.trained_models import NO_WARMUP, SUBSTITUTIONS, translation_grid, translation_run
+from lamina.studies.papers.trained_models import NO_WARMUP, SUBSTITUTIONS, model_run, translation_grid
 from lamina.studies.result_table import ResultTable
 from lamina.studies.shared_runs.declared import FIVE_SEEDS, StudyRun
 from lamina.studies.study import Exhibit, Study, claim
@@ -23,7 +23,7 @@ class B2tTable5(Study):
 
     def runs(self, scale: str) -> list[StudyRun]:
         own = [
-            translation_run(
+            model_run(
                 scale,
                 "wmt",
                 scheme="t-fixup",
@@ -35,7 +35,7 @@ class B2tTable5(Study):
             )
             for depth in DEPTHS
         ]
-        common = translation_run(
+        common = model_run(
             scale, "wmt", scheme="t-fixup", depth="18-18", labels={"settings": "common"}, seeds=FIVE_SEEDS
         )
         plain = ("b2t", *(scheme for scheme in OTHERS if scheme != "t-fixup"))

@@ -6,7 +6,7 @@ Xie et al. 2023, tables 5 and 8: without warm-up post-LN fails, pre-LN loses and
 from __future__ import annotations
 
 from lamina.studies.papers.exhibits import score_table
-from lamina.studies.papers.trained_models import NO_WARMUP, SUBSTITUTIONS, WARMUP, translation_run
+from lamina.studies.papers.trained_models import NO_WARMUP, SUBSTITUTIONS, WARMUP, model_run
 from lamina.studies.result_table import ResultTable
 from lamina.studies.samples import Sample
 from lamina.studies.shared_runs.declared import FIVE_SEEDS, StudyRun
@@ -30,7 +30,7 @@ class ResidualTable5(Study):
 
     def runs(self, scale: str) -> list[StudyRun]:
         return [
-            translation_run(
+            model_run(
                 scale,
                 "iwslt",
                 scheme=scheme,

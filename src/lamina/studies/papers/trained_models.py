@@ -33,7 +33,7 @@ SUBSTITUTIONS = (
 )
 
 
-def translation_run(
+def model_run(
     scale: str,
     data: DataName,
     *,
@@ -48,13 +48,16 @@ def translation_run(
     optimiser: Mapping[str, Any] | None = None,
     train: Mapping[str, Any] | None = None,
     task: str = "translation",
+    task_options: Mapping[str, Any] | None = None,
+    max_tokens: int = 384,
     labels: Mapping[str, Label] | None = None,
     seeds: Sequence[int] = THREE_SEEDS,
     curves: bool = False,
 ) -> StudyRun:
-    """An encoder–decoder with the paper's depth and learning rate.
+    """A model with the paper's depth and learning rate: an encoder–decoder, or a single stack for a depth such as `6`.
 
     decay: `inverse-root`, `linear` or `constant`.
+    task_options: by default those of greedy search.
     labels: those besides scheme and depth.
     """
     micro = scale == "micro"
@@ -66,10 +69,10 @@ def translation_run(
         schedule["warmup_steps"] = NO_WARMUP
     values: dict[str, Any] = {
         "task": task,
-        "data": {"max_tokens": 384, "oversize": "alone"},
+        "data": {"max_tokens": max_tokens, "oversize": "alone"},
         "model": {
             "residual": scheme if isinstance(scheme, str) else list(scheme),
-            "num_layers": [1, 1] if micro else list(layers_of(depth)),
+            "num_layers": _layers(depth, micro),
             "model_dim": width,
             "feed_forward_dim": 2 * width,
             "num_heads": 2 if micro else 4,
@@ -77,7 +80,7 @@ def translation_run(
         },
         "schedule": schedule,
         "train": {"steps": steps, "validate_every": max(1, steps // 10), **(train or {})},
-        "task_options": {"generation": {"beam": 1}},
+        "task_options": dict(task_options or {"generation": {"beam": 1}}),
     }
     if optimiser:
         values["optimiser"] = dict(optimiser)
@@ -102,7 +105,7 @@ def translation_grid(
 ) -> list[StudyRun]:
     """Every scheme at every depth. Failures are counted, so deep post-LN models have five seeds."""
     return [
-        translation_run(
+        model_run(
             scale,
             data,
             scheme=scheme,
@@ -117,7 +120,9 @@ def translation_grid(
     ]
 
 
-def layers_of(depth: str) -> tuple[int, int]:
-    """The numbers of encoder and decoder layers at scale `tiny`."""
+def _layers(depth: str, micro: bool) -> int | list[int]:
+    """The number of layers, or those of encoder and decoder."""
     encoder, _, decoder = depth.partition("-")
-    return DEPTHS.get(depth, (int(encoder), int(decoder)))
+    if not decoder:
+        return 1 if micro else int(encoder)
+    return [1, 1] if micro else list(DEPTHS.get(depth, (int(encoder), int(decoder))))

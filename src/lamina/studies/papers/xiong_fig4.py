@@ -8,7 +8,7 @@ from __future__ import annotations
 from lamina.diagnosis.measurement import Axes
 from lamina.report.figures.style import COLOURS, LineStyle
 from lamina.studies.papers.exhibits import Condition, loss_panel, reaches, score_table
-from lamina.studies.papers.trained_models import NO_WARMUP, SUBSTITUTIONS, WARMUP, translation_run
+from lamina.studies.papers.trained_models import NO_WARMUP, SUBSTITUTIONS, WARMUP, model_run
 from lamina.studies.result_table import Label, ResultTable
 from lamina.studies.samples import Sample
 from lamina.studies.shared_runs.data_sets import DataName
@@ -39,7 +39,7 @@ class XiongFig4(Study):
 
     def runs(self, scale: str) -> list[StudyRun]:
         return [
-            translation_run(
+            model_run(
                 scale,
                 data,
                 scheme=scheme,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from lamina.diagnosis.measurement import Axes
 from lamina.report.figures.style import COLOURS, LineStyle
 from lamina.studies.papers.exhibits import loss_panel
-from lamina.studies.papers.trained_models import NO_WARMUP, SUBSTITUTIONS, WARMUP, translation_run
+from lamina.studies.papers.trained_models import NO_WARMUP, SUBSTITUTIONS, WARMUP, model_run
 from lamina.studies.result_table import ResultTable
 from lamina.studies.shared_runs.declared import StudyRun
 from lamina.studies.study import Exhibit, Study, claim
@@ -28,7 +28,7 @@ class XiongFig6(Study):
 
     def runs(self, scale: str) -> list[StudyRun]:
         return [
-            translation_run(
+            model_run(
                 scale,
                 "iwslt",
                 scheme="post-ln",

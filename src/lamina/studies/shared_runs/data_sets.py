@@ -91,10 +91,9 @@ def _sets(name: DataName, divisor: int) -> Mapping[str, Any]:
                 "tokenizer": {"size": 1500},
             }
         case "speech":
-            held_out = {level: f"speech/{level}:{count(40)}" for level in NOISE_LEVELS}
             return {
                 "train": f"speech:{count(1500)}",
-                "valid": held_out,
-                "test": held_out,
+                "valid": f"speech:{count(40)}",
+                "test": {level: f"speech/{level}:{count(40)}" for level in NOISE_LEVELS},
                 "tokenizer": {"kind": "character", "size": 0},
             }
