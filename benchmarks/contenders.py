@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -45,7 +46,7 @@ class Remote:
         self.facts = Facts()
 
     def wait_until_ready(self) -> Facts:
-        self.facts = self._receive(Facts(failure="its process ended"))
+        self.facts = self._receive("ready") or Facts(failure="its process ended")
         return self.facts
 
     def step(self) -> float | None:
@@ -73,13 +74,16 @@ class Remote:
             self.end.send(word)
         except OSError:
             return None
-        return self._receive(None) if wait else None
+        return self._receive(word) if wait else None
 
-    def _receive(self, otherwise: Any) -> Any:
+    def _receive(self, word: str) -> Any:
+        """The answer to a word; None if the process has ended. Answers that nobody waited for are dropped."""
         try:
-            return self.end.recv()
+            while (answer := self.end.recv())[0] != word:
+                pass
+            return answer[1]
         except (EOFError, OSError):
-            return otherwise
+            return None
 
 
 def serve(end: Connection, name: str, row: Row, threads: int, keep_memory: bool) -> None:
@@ -91,14 +95,23 @@ def serve(end: Connection, name: str, row: Row, threads: int, keep_memory: bool)
         step, facts = _peak_of_products() if name == GEMM else _training(name, row)
         step()  # warm up: the optimiser makes its state
     except Exception as error:  # a peer may fail in any way; that is a result
-        end.send(Facts(failure=f"{type(error).__name__}: {str(error).strip()[:200]}"))
+        end.send(("ready", _failure(error)))
         return
-    end.send(facts)
-    while (word := end.recv()) != "stop":
-        try:
-            end.send(resident_maximum() if word == "memory" else step())
-        except Exception as error:
-            end.send(Facts(failure=f"{type(error).__name__}: {str(error).strip()[:200]}"))
+    end.send(("ready", facts))
+    with suppress(EOFError, OSError):  # the program has ended
+        while (word := end.recv()) != "stop":
+            end.send((word, resident_maximum() if word == "memory" else _attempt(step)))
+
+
+def _attempt(step: Callable[[], float]) -> float | Facts:
+    try:
+        return step()
+    except Exception as error:
+        return _failure(error)
+
+
+def _failure(error: Exception) -> Facts:
+    return Facts(failure=f"{type(error).__name__}: {str(error).strip()[:200]}")
 
 
 def _training(name: str, row: Row) -> tuple[Callable[[], float], Facts]:

@@ -12,7 +12,8 @@ two processes of one thread.
 
 With `--allocator shipped` Lamina keeps freed memory, as its commands do, and the other libraries have the settings of
 the environment; with `same` all keep it, with `default` none does. A library that is not installed or fails is a row
-with the reason. `--output` adds the rows to those that the file has already.
+with the reason. `--output` adds the rows to those that the file has already. An interrupted program (Ctrl-C, SIGTERM)
+reports the rounds that it has finished.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 import warnings
 from contextlib import suppress
@@ -80,8 +82,8 @@ def _rounds(remotes: list[Remote], rounds: int) -> dict[str, list[float | None]]
 
 
 def _record(name: str, facts: Facts, seconds: dict[str, list[float | None]], memory: int | None) -> dict[str, Any]:
-    if facts.failure:
-        return {"failure": facts.failure}
+    if facts.failure or not seconds[name]:
+        return {"failure": facts.failure or "ended before the first round was finished"}
     return {
         "seconds": seconds[name],
         "beside": seconds[LAMINA],
@@ -115,6 +117,7 @@ def main() -> None:
     parser.add_argument("--picture", help="an SVG file of all rows")
     given = parser.parse_args()
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an ended program reports what it has
     warnings.simplefilter("ignore")  # peers on a newer torch than they know
     rows = {row.name: row for row in all_rows(QUICK if given.quick else 1, read_overrides(given.overrides))}
     wanted = given.rows.split(",") if given.rows else [*rows, PROCESSES]
