@@ -21,6 +21,7 @@ from training_peers import LAMINA, build_contender
 from training_rows import Row
 
 GEMM = "matrix products"
+CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 SHAPES = ((4096, 512, 1024), (2048, 2048, 2048), (4096, 512, 2048))
 
 
@@ -37,10 +38,10 @@ class Facts:
 class Remote:
     """A contender in another process."""
 
-    def __init__(self, name: str, row: Row, threads: int, keep_memory: bool) -> None:
+    def __init__(self, name: str, row: Row, threads: int, keep_memory: bool, clock: str) -> None:
         self.name = name
         self.end, other = get_context("spawn").Pipe()
-        self.process = get_context("spawn").Process(target=serve, args=(other, name, row, threads, keep_memory))
+        self.process = get_context("spawn").Process(target=serve, args=(other, name, row, threads, keep_memory, clock))
         self.process.start()
         other.close()
         self.facts = Facts()
@@ -86,13 +87,13 @@ class Remote:
             return None
 
 
-def serve(end: Connection, name: str, row: Row, threads: int, keep_memory: bool) -> None:
+def serve(end: Connection, name: str, row: Row, threads: int, keep_memory: bool, clock: str) -> None:
     """Build the contender, then answer until told to stop."""
     torch.set_num_threads(row.threads or threads)
     try:
         if keep_memory:
             keep_freed_memory()
-        step, facts = _peak_of_products() if name == GEMM else _training(name, row)
+        step, facts = _peak_of_products(clock) if name == GEMM else _training(name, row, clock)
         step()  # warm up: the optimiser makes its state
     except Exception as error:  # a peer may fail in any way; that is a result
         end.send(("ready", _failure(error)))
@@ -114,8 +115,8 @@ def _failure(error: Exception) -> Facts:
     return Facts(failure=f"{type(error).__name__}: {str(error).strip()[:200]}")
 
 
-def _training(name: str, row: Row) -> tuple[Callable[[], float], Facts]:
-    contender = build_contender(name, row.options)
+def _training(name: str, row: Row, clock: str) -> tuple[Callable[[], float], Facts]:
+    contender, now = build_contender(name, row.options), CLOCKS[clock]
     model = contender.model.train()
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-5, fused=True)
     batches = [contender.prepare(batch) for batch in row.batches]
@@ -124,28 +125,29 @@ def _training(name: str, row: Row) -> tuple[Callable[[], float], Facts]:
     optimiser.zero_grad()
 
     def step() -> float:
-        began = time.perf_counter()
+        began = now()
         for batch in batches:
             contender.loss(batch).backward()
             optimiser.step()
             optimiser.zero_grad()
-        return time.perf_counter() - began
+        return now() - began
 
     return step, Facts(trained, contender.note)
 
 
-def _peak_of_products() -> tuple[Callable[[], float], Facts]:
+def _peak_of_products(clock: str) -> tuple[Callable[[], float], Facts]:
     """The seconds of 10¹² operations at the fastest of a few shapes of products."""
+    now = CLOCKS[clock]
     pairs = [(torch.randn(m, k), torch.randn(k, n)) for m, k, n in SHAPES]
     results = [torch.empty(left.shape[0], right.shape[1]) for left, right in pairs]
 
     def step() -> float:
         rates = []
         for (left, right), result in zip(pairs, results, strict=True):
-            began = time.perf_counter()
+            began = now()
             for _ in range(4):
                 torch.mm(left, right, out=result)
-            rates.append((time.perf_counter() - began) / (4 * 2 * left.numel() * right.shape[1] / 1e12))
+            rates.append((now() - began) / (4 * 2 * left.numel() * right.shape[1] / 1e12))
         return min(rates)
 
     return step, Facts()

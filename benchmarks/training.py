@@ -1,7 +1,8 @@
 """Training steps on a CPU, compared with other libraries on models of the same size and the same batches.
 
     python benchmarks/training.py [--rows bucketed,lm] [--peers fairseq,…] [--rounds 5] [--threads 2] [--quick]
-                                  [--allocator shipped] [--output results.json] [--picture training.svg] [key=value …]
+                                  [--allocator shipped] [--clock wall] [--output results.json]
+                                  [--picture training.svg] [key=value …]
 
 A step is forward pass, mean cross-entropy over the whole vocabulary, backward pass and fused Adam. Every library gets
 the same sentences of random words; Lamina packs them, the others pad them. Each runs in a process of its own, and a
@@ -13,7 +14,8 @@ two processes of one thread.
 With `--allocator shipped` Lamina keeps freed memory, as its commands do, and the other libraries have the settings of
 the environment; with `same` all keep it, with `default` none does. A library that is not installed or fails is a row
 with the reason. `--output` adds the rows to those that the file has already. An interrupted program (Ctrl-C, SIGTERM)
-reports the rounds that it has finished.
+reports the rounds that it has finished. On a machine that does other work, `--clock processor` with `--threads 1`
+compares the time on the processor.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from typing import Any
 
 import torch
 
-from contenders import GEMM, Facts, Remote, keeps_memory
+from contenders import CLOCKS, GEMM, Facts, Remote, keeps_memory
 from lamina.config import read_overrides
 from lamina.files.atomic import write_file
 from pairs import counted
@@ -43,9 +45,11 @@ QUICK = 4
 """The factor by which a quick run has fewer tokens."""
 
 
-def measure(row: Row, peers: list[str], rounds: int, threads: int, allocator: str) -> dict[str, Any]:
+def measure(
+    row: Row, peers: list[str], rounds: int, threads: int, allocator: str, clock: str = "wall"
+) -> dict[str, Any]:
     """The record of a row: seconds of each contender and of Lamina beside it, memory, parameters, failures."""
-    remotes = [Remote(name, row, threads, keeps_memory(name, allocator)) for name in (LAMINA, *peers, GEMM)]
+    remotes = [Remote(name, row, threads, keeps_memory(name, allocator), clock) for name in (LAMINA, *peers, GEMM)]
     try:
         facts = {remote.name: remote.wait_until_ready() for remote in remotes}
         seconds = _rounds(remotes, rounds)
@@ -54,7 +58,7 @@ def measure(row: Row, peers: list[str], rounds: int, threads: int, allocator: st
     finally:
         for remote in remotes:
             remote.stop()
-    settings = {"threads": row.threads or threads, "allocator": allocator, "torch": torch.__version__}
+    settings = {"threads": row.threads or threads, "allocator": allocator, "clock": clock, "torch": torch.__version__}
     return {
         "title": row.title,
         "goals": {"ratio": row.goal, "share": row.goal_share},
@@ -112,6 +116,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--allocator", choices=("shipped", "same", "default"), default="shipped")
+    parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help="processor: for a busy machine")
     parser.add_argument("--quick", action="store_true", help="a quarter of the tokens; not to be quoted")
     parser.add_argument("--output", type=Path, help="a JSON file, to which the rows are added")
     parser.add_argument("--picture", help="an SVG file of all rows")
@@ -131,7 +136,7 @@ def main() -> None:
             )
             continue
         peers = [peer for peer in rows[name].peers if given.peers is None or peer in given.peers.split(",")]
-        found[name] = measure(rows[name], peers, given.rounds, given.threads, given.allocator)
+        found[name] = measure(rows[name], peers, given.rounds, given.threads, given.allocator, given.clock)
     stored = merge(given.output, found) if given.output else found
     show(stored)
     if given.picture:

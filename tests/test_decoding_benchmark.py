@@ -80,3 +80,12 @@ def test_an_output_of_another_length_is_no_fair_comparison() -> None:
 
     with pytest.raises(AssertionError, match="lengths differ"):
         check({"hasty": Hasty()}, Group([[10], [11]], steps=3))
+
+
+def test_single_sentences_and_int8_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    alone = ("--peers", "", "--schemes", "b2t")
+    single = run(monkeypatch, tmp_path / "single.json", *alone, "--batch-size", "1", "--beam", "1")
+    assert single["settings"]["batch_sizes"] == {"b2t": 1}
+    small = run(monkeypatch, tmp_path / "small.json", *alone, "--int8")
+    assert small["settings"]["int8"]
+    assert list(small["sentences_per_second"]) == ["b2t"]

@@ -23,6 +23,7 @@ PYTORCH = {
     "JoeyNMT": "joeynmt",
 }
 NATIVE = {"CTranslate2": "ctranslate2"}
+INT8 = {"CTranslate2 int8": "ctranslate2_int8"}
 FIRST_WORD = 10
 """Ids below it are special in some library; the last word is padding in another."""
 
@@ -49,7 +50,7 @@ class Searcher(Protocol):
 
 def build_peer(name: str, options: ModelOptions, beam: int) -> Searcher:
     """Raises ImportError where the peer is missing."""
-    module = import_module(f"{__name__}.{(PYTORCH | NATIVE)[name]}")
+    module = import_module(f"{__name__}.{(PYTORCH | NATIVE | INT8)[name]}")
     torch.manual_seed(1)
     logging.disable(logging.INFO)
     try:

@@ -1,4 +1,7 @@
-"""CTranslate2 in single precision: what native code does with the same shape. Its weights are those of a Marian."""
+"""CTranslate2: what native code does with the same shape. Its weights are those of a Marian.
+
+Batches run side by side, one on each thread, which is its fastest setting; a single sentence gets all threads.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from decoding_peers import Group, Tokens, batches
+from decoding_peers import Group, Tokens
 from decoding_peers.hugging_face import EOS, marian_config
 from lamina.model.options import ModelOptions, pair
 
@@ -15,7 +18,7 @@ from lamina.model.options import ModelOptions, pair
 class CTranslate2:
     decoder_layer = None
 
-    def __init__(self, options: ModelOptions, beam: int) -> None:
+    def __init__(self, options: ModelOptions, beam: int, compute_type: str = "float32") -> None:
         from ctranslate2 import Translator
         from ctranslate2.converters.transformers import MarianMTLoader
         from transformers import MarianMTModel
@@ -32,21 +35,27 @@ class CTranslate2:
         with TemporaryDirectory() as folder:
             spec.save(folder)
             assert (Path(folder) / "model.bin").exists()
-            self.translator = Translator(
-                folder, device="cpu", compute_type="float32", inter_threads=1, intra_threads=torch.get_num_threads()
+            threads = torch.get_num_threads()
+            self.side_by_side, self.together = (
+                Translator(folder, "cpu", compute_type=compute_type, inter_threads=workers, intra_threads=each)
+                for workers, each in ((threads, 1), (1, threads))
             )
 
     def search(self, group: Group, batch_size: int) -> list[Tokens]:
-        outputs: list[Tokens] = []
-        for sources in batches(group, batch_size):
-            found = self.translator.translate_batch(
-                [[_word(number) for number in (*source, EOS)] for source in sources],
+        translator = self.side_by_side if batch_size > 1 else self.together
+        words = [[_word(number) for number in (*source, EOS)] for source in group.sources]
+        calls = [words] if batch_size > 1 else [[each] for each in words]
+        return [
+            [int(word[1:]) for word in each.hypotheses[0]]
+            for sources in calls
+            for each in translator.translate_batch(
+                sources,
                 beam_size=self.beam,
                 min_decoding_length=group.steps,
                 max_decoding_length=group.steps,
+                max_batch_size=batch_size,
             )
-            outputs += [[int(word[1:]) for word in each.hypotheses[0]] for each in found]
-        return outputs
+        ]
 
 
 def _word(number: int) -> str:
