@@ -78,6 +78,10 @@ def test_all_parts_must_hold_and_one_that_does_not_decides() -> None:
     assert all_of(_verdicts("undecided")).reason == "r"
 
 
+def test_a_claim_without_parts_is_undecided() -> None:
+    assert all_of([]).outcome == at_least(0, []).outcome == "undecided"
+
+
 def test_a_number_of_parts_must_hold() -> None:
     assert at_least(2, _verdicts("holds", "holds", "does not hold")).outcome == "holds"
     assert at_least(2, _verdicts("holds", "undecided", "does not hold")).outcome == "undecided"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Self
 
 import numpy as np
@@ -116,6 +117,7 @@ def fit_line(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
     return float(slope), 1.0 - float((residuals**2).sum()) / total if total else 1.0
 
 
+@cache
 def student_t(freedom: int, confidence: float = CONFIDENCE) -> float:
     """The two-sided quantile of Student's t distribution, by bisection on its distribution function.
 

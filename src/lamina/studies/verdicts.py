@@ -21,6 +21,7 @@ COUNTED_SEEDS = 5
 MOST_FAILED = 1
 """A condition trains if at most so many of `COUNTED_SEEDS` fail; it fails if at most so many do not."""
 
+NO_PARTS = "no part of the claim was measured"
 MOST_PARTS = 4
 """The largest number of parts of a claim whose numbers are all shown."""
 
@@ -88,6 +89,8 @@ def trained(name: str, status: Sample) -> Verdict:
 def all_of(verdicts: Iterable[Verdict]) -> Verdict:
     """Every part holds; one that does not hold decides, before any that is undecided."""
     parts = list(verdicts)
+    if not parts:
+        return undecided(NO_PARTS)
     outcomes = [each.outcome for each in parts]
     outcome: Outcome = "holds"
     if "does not hold" in outcomes:
@@ -100,6 +103,8 @@ def all_of(verdicts: Iterable[Verdict]) -> Verdict:
 def at_least(count: int, verdicts: Iterable[Verdict]) -> Verdict:
     """At least `count` of the parts hold."""
     parts = list(verdicts)
+    if not parts:
+        return undecided(NO_PARTS)
     holding = sum(each.outcome == "holds" for each in parts)
     possible = holding + sum(each.outcome == "undecided" for each in parts)
     outcome: Outcome = "holds" if holding >= count else "undecided" if possible >= count else "does not hold"
