@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from lamina.studies.result_table import Label, ResultRow, ResultTable
 from lamina.studies.study import Study
@@ -27,3 +27,18 @@ def changed(table: ResultTable, quantity: str, change: Change, **labels: Label) 
 def outcomes(study: type[Study], table: ResultTable) -> dict[str, str]:
     """The verdicts by claim."""
     return {each.claim.id: each.verdict.outcome for each in study().judge(table)}
+
+
+def check_claims(
+    study: type[Study], paper: ResultTable, breaking: Mapping[str, tuple[str, Change]], untrained: Sequence[str] = ()
+) -> None:
+    """Every claim of a study holds on the paper's results, and does not once a quantity has other values.
+
+    Claims in `untrained` are about trained models too: what was measured agrees with them, but leaves them undecided.
+    """
+    held, without = outcomes(study, paper), outcomes(study, ResultTable())
+    assert set(breaking) == set(held)
+    for claim, (quantity, change) in breaking.items():
+        assert held[claim] == ("undecided" if claim in untrained else "holds"), claim
+        assert outcomes(study, changed(paper, quantity, change))[claim] == "does not hold", claim
+        assert without[claim] == "undecided", claim

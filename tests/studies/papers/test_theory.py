@@ -40,7 +40,7 @@ def test_entries_have_the_variance_1_over_d() -> None:
 def test_a_pass_is_recorded_with_gradients(linear: bool) -> None:
     stack = theory_stack("post-ln", 2, 16, seed=1, linear=linear)
     inputs = gaussian_inputs(2, 4, 16, seed=1)
-    record = run_theory(stack, inputs, backward=True)
+    record = run_theory(stack, inputs, "squared")
     assert len(record.sublayers) == 4
     assert len(record.norms) == 4
     outer = stack.layers[1].sublayers[1].outer
@@ -71,3 +71,11 @@ def test_gaussian_branches_do_not_depend_on_the_stream() -> None:
         assert other.branch is not None
         assert torch.equal(one.branch.value, other.branch.value)
         assert one.branch.value.var().item() == pytest.approx(4, rel=0.05)
+
+
+def test_the_gradient_of_the_linear_loss_does_not_depend_on_the_output() -> None:
+    stack, inputs = theory_stack("post-ln", 1, 16, seed=1), gaussian_inputs(4, 1, 16, seed=1)
+    linear = run_theory(stack, inputs, "linear").output.gradient_norm
+    squared = run_theory(stack, inputs, "squared").output.gradient_norm
+    assert linear == pytest.approx(gaussian_inputs(4, 1, 16, seed=1).norm().item() / 4)
+    assert squared != pytest.approx(linear)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lamina.studies.papers.theory import gaussian_inputs, run_theory, squared_norm, theory_stack
-from lamina.studies.papers.xiong_lemmas import measure_stacks, measure_vectors, measure_widths
+from lamina.studies.papers.xiong_lemmas import measure_stacks, measure_sums, measure_vectors, measure_widths
 from lamina.studies.result_table import ResultTable
 from lamina.studies.study import StudyContext
 
@@ -27,8 +27,9 @@ def test_each_layer_of_the_stacks_has_its_values() -> None:
     found = ResultTable(measure_stacks(CONTEXT, 1))
     for quantity in ("squared norm of the stream", "norm Jacobian", "theory gradient"):
         assert list(found.along("layer", quantity)) == [1, 2, 3]
+    sums = ResultTable(measure_sums(CONTEXT, 1))
     attention, feed_forward = (
-        found.sample("squared norm before the norm", layer=1, kind=kind).mean for kind in ("attention", "feed-forward")
+        sums.sample("squared norm before the norm", layer=1, kind=kind).mean for kind in ("attention", "feed-forward")
     )
     assert 1 < attention < feed_forward
     streams = [sample.mean for sample in found.along("layer", "squared norm of the stream").values()]
@@ -39,7 +40,7 @@ def test_each_layer_of_the_stacks_has_its_values() -> None:
 
 def test_the_gradient_is_that_of_the_last_matrix() -> None:
     stack = theory_stack("post-ln", 2, 16, seed=1)
-    record = run_theory(stack, gaussian_inputs(4, 16, 16, seed=1), backward=True)
+    record = run_theory(stack, gaussian_inputs(4, 16, 16, seed=1), "squared")
     gradient = stack.layers[-1].sublayers[1].outer.grad  # type: ignore[union-attr]
     expected = gradient.norm().item() / (16 * math.sqrt(math.log(16)))  # type: ignore[union-attr, operator]
     found = ResultTable(measure_widths(CONTEXT, 1))

@@ -51,8 +51,8 @@ class OutputChange(Measure):
         structure, run = require(evidence.structure), evidence.passes[0]
         return self.against_depth(
             require(evidence.factory),
-            lambda model: _first_output(run, model),
-            _first_matrices,
+            lambda model: first_output(run, model),
+            first_matrices,
             depths=sorted(set(evidence.depths)),
             sublayers_per_layer=structure.sublayers_per_layer,
             placement=next(iter(structure.placements.values())),
@@ -131,7 +131,7 @@ def random_signs(seed: int, size: float = NOISE) -> WeightChange:
     return move
 
 
-def _first_matrices(model: nn.Module) -> Sequence[nn.Parameter]:
+def first_matrices(model: nn.Module) -> Sequence[nn.Parameter]:
     """The weight matrices of the first stack, each once."""
     found = find_layers(model)
     first = next(iter(found.layers))
@@ -142,7 +142,7 @@ class _FirstStackDone(Exception):
     """Ends a pass after the first stack: the rest is not needed."""
 
 
-def _first_output(run: Pass, model: nn.Module) -> Tensor:
+def first_output(run: Pass, model: nn.Module) -> Tensor:
     """The output of the first stack, with its final norm, at real positions."""
     stacks = own_stacks(model)
     if not stacks:

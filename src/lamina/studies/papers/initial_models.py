@@ -27,7 +27,11 @@ SUBSTITUTION = "the papers' translation data: the embedded language pair, models
 
 
 def initial_subject(
-    context: StudyContext, residual: str | Sequence[str], depth: int | tuple[int, int], **model: Any
+    context: StudyContext,
+    residual: str | Sequence[str],
+    depth: int | tuple[int, int],
+    extent: Extent = EXTENT,
+    **model: Any,
 ) -> Subject:
     """The subject that builds a model of the scheme and depth for every seed, without dropout."""
     width = context.choose(micro=8, otherwise=128)
@@ -35,7 +39,7 @@ def initial_subject(
     chosen = {**sizes, "residual": residual, "num_layers": depth, **model}
     values = {"task": "translation", "model": chosen, "train": {"threads": 1}}
     run = Run(RunConfig.read(values, where="the study"), context.folder / "initial")
-    return subject_at_initialisation(run, run.open_store(), EXTENT)
+    return subject_at_initialisation(run, run.open_store(), extent)
 
 
 def record_stacks(subject: Subject, seed: int) -> dict[str, StackRecord]:

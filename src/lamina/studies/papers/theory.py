@@ -8,7 +8,7 @@ are Gaussian vectors that do not depend on the stream.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from lamina.diagnosis.recording.own import recording
 from lamina.diagnosis.recording.records import StackRecord
 from lamina.model.stack import Stack
+
+TheoryLoss = Literal["squared", "linear"]
 
 
 class MeanAttention(nn.Module):
@@ -59,7 +61,7 @@ class GaussianBranch(nn.Module):
         self.deviation = deviation
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.deviation * torch.randn_like(x)
+        return (self.deviation * torch.randn(x.shape)).to(x)  # the same numbers in every precision
 
 
 def _matrix(dim: int) -> nn.Parameter:
@@ -85,13 +87,18 @@ def gaussian_inputs(sequences: int, length: int, dim: int, *, seed: int) -> Tens
     return torch.randn(sequences, length, dim, generator=torch.Generator().manual_seed(10_000 + seed))
 
 
-def run_theory(stack: Stack, inputs: Tensor, *, backward: bool = False) -> StackRecord:
-    """The record of a pass; with `backward`, of the gradient of ½ · the mean squared error to a random target."""
-    with recording(stack) as found, torch.set_grad_enabled(backward):
+def run_theory(stack: Stack, inputs: Tensor, loss: TheoryLoss | None = None) -> StackRecord:
+    """The record of a pass, and with a loss of the gradients. Targets are random.
+
+    squared   ½ · the squared error
+    linear    the product with the target: its gradient has one size, whatever the output is
+    """
+    with recording(stack) as found, torch.set_grad_enabled(loss is not None):
         output = stack(inputs)
-        if backward:
+        if loss is not None:
             target = gaussian_inputs(*inputs.shape, seed=1)
-            (0.5 * (output - target).square().sum(-1).mean()).backward()
+            value = 0.5 * (output - target).square() if loss == "squared" else output * target
+            value.sum(-1).mean().backward()
     return found.stacks[0]
 
 

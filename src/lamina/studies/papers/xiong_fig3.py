@@ -16,7 +16,14 @@ from lamina.report.figures.panels import Curve, Panel
 from lamina.report.figures.style import LineStyle, scheme_style
 from lamina.studies.papers.initial_models import SUBSTITUTION, expected_gradients, initial_subject
 from lamina.studies.papers.scheme_panels import scheme_panel
-from lamina.studies.papers.xiong_lemmas import TAIL_BOUNDS, TAIL_SIZES, measure_stacks, measure_vectors, measure_widths
+from lamina.studies.papers.xiong_lemmas import (
+    TAIL_BOUNDS,
+    TAIL_SIZES,
+    measure_stacks,
+    measure_sums,
+    measure_vectors,
+    measure_widths,
+)
 from lamina.studies.result_table import Label, ResultRow, ResultTable, row
 from lamina.studies.study import Exhibit, Study, StudyContext, claim
 from lamina.studies.verdicts import Verdict, above, all_of, below, undecided, within
@@ -39,6 +46,7 @@ class XiongFig3(Study):
         for at, seed in enumerate(seeds):
             context.progress("lemmas", at, len(seeds))
             yield from measure_vectors(context, seed)
+            yield from measure_sums(context, seed)
             yield from measure_stacks(context, seed)
             yield from measure_widths(context, seed)
         depths = context.choose(micro=(2, 3), otherwise=DEPTHS)
@@ -107,7 +115,12 @@ class XiongFig3(Study):
             for (before, smaller), (after, larger) in zip(shares, shares[1:], strict=False)
         )
 
-    @claim("X-15", "Post-LN: expected gradients grow with the layer index", paper="figure 3 a, b")
+    @claim(
+        "X-15",
+        "Post-LN: expected gradients grow with the layer index",
+        paper="figure 3 a, b",
+        remark="They do in the decoder; in the encoder hardly, for which A-06 gives the reason.",
+    )
     def grow_with_layer(self, results: ResultTable) -> Verdict:
         return all_of(
             above(f"{place}: slope of ln G", results.slope("layer", "gradient", log_y=True, **labels), 0.05)
@@ -133,7 +146,12 @@ class XiongFig3(Study):
     def on_the_sphere(self, results: ResultTable) -> Verdict:
         return within("‖LN(v)‖² / d", results.sample("squared norm after the norm"), 1 - 1e-4, 1 + 1e-4)
 
-    @claim("S-02", "Attention at most doubles the squared norm before its norm", paper="between d and 2d")
+    @claim(
+        "S-02",
+        "Attention at most doubles the squared norm before its norm",
+        paper="between d and 2d",
+        remark="In deep stacks the bound is reached: the states of all positions become alike.",
+    )
     def attention_doubles(self, results: ResultTable) -> Verdict:
         sizes = results.along("layer", "squared norm before the norm", kind="attention")
         return all_of(within(f"layer {layer}: E‖x + f‖² / d", size, 1.0, 2.0) for layer, size in sizes.items())

@@ -53,18 +53,28 @@ def measure_stacks(context: StudyContext, seed: int) -> Iterator[ResultRow]:
     inputs = F.layer_norm(gaussian_inputs(4, 32, dim, seed=seed), (dim,))  # of squared norm d, as the lemmas require
     for scheme, measure in (("post-ln", _of_post_ln), ("pre-ln", _of_pre_ln)):
         stack = theory_stack(scheme, layers, dim, seed=seed)
-        record = run_theory(stack, inputs, backward=True)
+        record = run_theory(stack, inputs, "squared")
         last = squared_norm(record.norms[-1].input.value)
         share = ((last - last.mean()) / last.mean() > 0.1).double().mean().item()
         yield row("share beyond 10 %", share, seed, scheme=scheme)
         yield from measure(stack, record, seed)
 
 
+def measure_sums(context: StudyContext, seed: int) -> Iterator[ResultRow]:
+    """E‖x + f‖² ÷ d before every norm of post-LN: the mean over the weights of several stacks, in each of which it
+    varies."""
+    dim, layers, draws = context.choose(micro=(32, 3, 2), otherwise=(512, 12, 8))
+    inputs = F.layer_norm(gaussian_inputs(4, 32, dim, seed=seed), (dim,))
+    sums = torch.zeros(2 * layers)
+    for draw in range(draws):
+        record = run_theory(theory_stack("post-ln", layers, dim, seed=draws * seed + draw), inputs)
+        sums += torch.stack([squared_norm(norm.input.value).mean() for norm in record.norms]) / draws
+    for at, size in enumerate(sums.tolist()):
+        kind = "feed-forward" if at % 2 else "attention"
+        yield row("squared norm before the norm", size, seed, layer=at // 2 + 1, kind=kind)
+
+
 def _of_post_ln(stack: Stack, record: StackRecord, seed: int) -> Iterator[ResultRow]:
-    for sublayer, norm in zip(record.sublayers, record.norms, strict=True):
-        kind = "feed-forward" if sublayer.place.last else "attention"
-        size = squared_norm(norm.input.value).mean().item()
-        yield row("squared norm before the norm", size, seed, layer=sublayer.place.layer + 1, kind=kind)
     first, norm = record.sublayers[1], record.norms[1]
     share = squared_norm(require(first.branch).value).mean() / squared_norm(first.read.value).mean()
     yield row("squared norm of the branch", share.item(), seed)
@@ -87,7 +97,7 @@ def measure_widths(context: StudyContext, seed: int) -> Iterator[ResultRow]:
     """The gradient of the last W² of a post-LN stack, divided by the bound's d √ln d."""
     for width in context.choose(micro=(16, 32), otherwise=WIDTHS):
         stack = theory_stack("post-ln", context.choose(micro=2, otherwise=6), width, seed=seed)
-        run_theory(stack, gaussian_inputs(4, 16, width, seed=seed), backward=True)
+        run_theory(stack, gaussian_inputs(4, 16, width, seed=seed), "squared")
         value = _gradient_of_outer(stack.layers[-1]) / (width * math.sqrt(math.log(width)))
         yield row("last gradient ÷ d √ln d", value, seed, width=width)
 
