@@ -438,6 +438,17 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
     assert peaks[1] < peaks[0] * 1.2
 
 
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_hours_of_speech(tmp_path: Path) -> None:
+    """Features of 260 recordings are 14 MB, of 1040 are 55 MB; 256 are in memory at a time."""
+    peaks = []
+    for recordings in (260, 1040):
+        sets = {"train": [f"speech:{recordings}"], "output": str(tmp_path / f"store{recordings}")}
+        tokenizer = {"kind": "character", "size": 0}
+        peaks.append(peak_memory({"format": "embedded", **sets, "tokenizer": tokenizer}))
+    assert peaks[1] < peaks[0] + 20
+
+
 @pytest.fixture
 def floss(real_data: Path, tmp_path: Path) -> dict[str, Any]:
     splits = {split: [f"{split}.de.gz", f"{split}.en.gz"] for split in SPLITS}

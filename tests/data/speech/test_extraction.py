@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,3 +60,26 @@ def test_bad_audio_stops_or_is_skipped_and_counted(tmp_path: Path) -> None:
     assert found.lengths.tolist() == [28, 0, 0, 0]
     limited = FeatureExtractor(SpeechOptions(max_frames=20), tmp_path / "c", 1)(clips[:1])
     assert limited.dropped == {0: "too long"}
+
+
+@dataclass(frozen=True)
+class KillingRecording:
+    """Ends the process that reads it, as the system does when memory runs out."""
+
+    number: int
+
+    def samples(self, *_: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def identity(self) -> list[int]:
+        return [self.number]
+
+
+def test_a_process_that_is_killed_is_one_clear_error(tmp_path: Path) -> None:
+    recordings: Any = [KillingRecording(number) for number in range(20)]
+    with (
+        FeatureExtractor(SpeechOptions(), tmp_path, 2) as extract,
+        pytest.raises(UserError, match="ended abruptly, perhaps for lack of memory; run the same again"),
+    ):
+        extract(recordings)
+    assert list(tmp_path.iterdir()) == []

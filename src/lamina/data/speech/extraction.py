@@ -14,6 +14,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -118,7 +119,14 @@ class FeatureExtractor:
         else:
             if self._pool is None:  # spawned, because the tokenizer's threads do not survive a fork
                 self._pool = ProcessPoolExecutor(self.processes, get_context("spawn"))
-            done = list(self._pool.map(_extract, [self.options] * len(work), work))
+            try:
+                done = list(self._pool.map(_extract, [self.options] * len(work), work))
+            except BrokenProcessPool:
+                raise UserError(
+                    "a process that computes features ended abruptly, perhaps for lack of memory; run the same again, "
+                    "which continues from here. (A program of your own that prepares speech needs the line `if "
+                    '__name__ == "__main__":` before it starts, because each process imports the program.)'
+                ) from None
         return [each for part in done for each in part]
 
     def _key(self, recordings: Sequence[Recording]) -> str:

@@ -133,7 +133,7 @@ def _figure(result: SearchResult) -> FigureSection | None:
     is_log = min(places) > 0 and max(places) >= 5 * min(places)
     about = Description(
         key="search",
-        title=f"{result.metric} against {along}",
+        title=f"{result.metric[:1].upper()}{result.metric[1:]} against {along}",
         formula="",
         source="",
         look_for="Bands are 95 % intervals over seeds. A best value at an end of the axis calls for a wider search.",
