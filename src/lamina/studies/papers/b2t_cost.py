@@ -25,7 +25,7 @@ from lamina.studies.verdicts import Verdict, above, all_of, below, within
 
 SCHEMES = ("post-ln", "pre-ln", "b2t", "dlcl", "t-fixup", "deep-norm", "admin")
 DEPTHS = (6, 18)
-SAMPLES, ROUNDS = 5, 5
+SAMPLES, ROUNDS = 5, 3
 """A sample is the median of so many steps of each scheme, which take turns."""
 TRAINED_BYTES = 16
 """Of a weight in fp32: its value, its gradient and Adam's two moments."""
@@ -34,15 +34,12 @@ TRAINED_BYTES = 16
 class B2TCost(Study):
     paper = "b2t"
     title = "Time, memory and parameters relative to post-LN"
-    substitutions = (SUBSTITUTION, "GPUs: one thread of a CPU, steps of 512 tokens at width 256")
+    substitutions = (SUBSTITUTION, "GPUs: one thread of a CPU, steps of 512 tokens")
 
     def measure(self, context: StudyContext) -> Iterator[ResultRow]:
-        sizes: dict[str, Any] = (
-            {} if context.scale == "micro" else {"model_dim": 256, "feed_forward_dim": 1024, "num_heads": 4}
-        )
         for depth in context.choose(micro=(2, 3), otherwise=DEPTHS):
             context.progress("costs by depth", depth, DEPTHS[-1])
-            subjects = {scheme: initial_subject(context, scheme, (depth, depth), **sizes) for scheme in SCHEMES}
+            subjects = {scheme: initial_subject(context, scheme, (depth, depth)) for scheme in SCHEMES}
             models = {scheme: subject.build(1) for scheme, subject in subjects.items()}
             run = subjects["post-ln"].passes[0]
             for scheme, model in models.items():
