@@ -110,7 +110,7 @@ def watch(training: Training, stopwatch: Stopwatch, made: list[float]) -> ExitSt
         (WAITING, ReadAhead, "__next__"),
         ("forward", training.task, "losses"),
         ("backward", torch.autograd, "backward"),
-        ("clipping", torch.nn.utils, "clip_grad_norm_"),
+        ("clipping", loop, "clip_gradients"),
         ("optimiser", training.optimiser, "step"),
         ("freeing gradients", training.optimiser, "zero_grad"),
         ("display", training.display, "on_step"),

@@ -7,7 +7,6 @@ from (seed, step). So a run that is killed and resumed ends with the same weight
 from __future__ import annotations
 
 import hashlib
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -18,7 +17,7 @@ import torch
 
 from lamina.data.batches import ReadAhead
 from lamina.data.store import Store
-from lamina.errors import FailedElsewhere, UserError
+from lamina.errors import UserError
 from lamina.model.transformer import Transformer
 from lamina.run_folder.checkpoints import ORIGIN
 from lamina.run_folder.folder import RunFolder
@@ -34,7 +33,9 @@ from lamina.training.checkpoint import storage as checkpoint
 from lamina.training.checkpoint.shards import check_shared
 from lamina.training.checkpoint.snapshot import Snapshot
 from lamina.training.config import RunConfig
-from lamina.training.distributed.parallel import full_tensor, parallelise
+from lamina.training.distributed.clipping import clip_gradients
+from lamina.training.distributed.failures import SharedFailures
+from lamina.training.distributed.parallel import parallelise
 from lamina.training.distributed.world import World
 from lamina.training.divergence import Diverged, LossMonitor, explain_divergence, is_finite, judge_end
 from lamina.training.length import Position, planned_steps
@@ -46,9 +47,6 @@ from lamina.training.signals import Interrupts
 from lamina.training.start_from import start_model
 from lamina.training.update import Update
 from lamina.training.validation import Validation, check_splits
-
-FAILED = 1000
-"""The number that stands for an error where processes compare the numbers of the signals they received."""
 
 
 class Training:
@@ -86,6 +84,7 @@ class Training:
         self.parallel = parallelise(self.model, options.parallel, world)
         self.validation = Validation(options, self.task, self.model, self.parallel, world)
         self.optimiser = build_optimiser(config.optimiser, self.model)
+        self.parameters = list(self.model.parameters())
         self.planned_steps = planned_steps(config, self.batches.plan)
         self.batches_in_epoch = len(self.batches.plan.epoch(0))
         self.schedule = build_schedule(
@@ -96,8 +95,7 @@ class Training:
         self.step = self.epoch = self.index = 0
         self.stopped_by = ""
         """The signal that stopped the run."""
-        self._failure: Exception | None = None
-        """An error of a callback or a write of this process, which all processes will raise."""
+        self.failures = SharedFailures(world)
         self.origin: Mapping[str, Any] | None = None
         """The identity and config of the run, which are written with every checkpoint."""
         if saved is not None:
@@ -110,16 +108,17 @@ class Training:
             ending.push(self._end_together)
             for callback in self.callbacks:
                 ending.push(self._end_of(callback))
-                self._share_failure(partial(callback.on_start, self))
+                self.failures.attempt(partial(callback.on_start, self))
             shares = ending.enter_context(ReadAhead(self.batches.shares(self.epoch, self.index), depth=4))
             try:
-                self.stopped_by = self._stop_signal()  # one may have arrived while the run was built
+                # A signal may have arrived while the run was built.
+                self.stopped_by = self.failures.agree(self.interrupts.number, self.step)
                 while not (self.stopped_by or self.has_ended()):
                     began = time.perf_counter()
                     update = self.update(next(shares))
                     self._report(update, time.perf_counter() - began)
                     improved = self._validate_if_due()
-                    self.stopped_by = self._stop_signal()
+                    self.stopped_by = self.failures.agree(self.interrupts.number, self.step)
                     options = self.config.train
                     due = self.position.is_due(options.save_every, options.save_every_epochs)
                     if improved or self.stopped_by or self.has_ended() or due:
@@ -131,7 +130,7 @@ class Training:
     def _end_together(self, kind: Any, first: BaseException | None, trace: Any) -> None:
         """After all callbacks have ended, raise an error of any process in all, unless one is being raised."""
         if first is None:
-            self._raise_failure(int(self.world.largest(FAILED if self._failure else 0)))
+            self.failures.agree(0, self.step)
 
     def _end_of(self, callback: Callback) -> Callable[[Any, BaseException | None, Any], None]:
         """End a callback; if another error is being raised, an error of the callback is only printed."""
@@ -139,7 +138,7 @@ class Training:
         def end(kind: Any, first: BaseException | None, trace: Any) -> None:
             try:
                 if first is None:
-                    self._share_failure(partial(callback.on_end, self))
+                    self.failures.attempt(partial(callback.on_end, self))
                 else:
                     callback.on_end(self)
             except (UserError, OSError) as error:
@@ -157,12 +156,12 @@ class Training:
         loss, nll = self.backward(micro_batches, labels)
         self.precision.unscale(self.optimiser)
         limit = self.config.train.clip_norm or float("inf")
-        norm = full_tensor(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit)).item()
+        norm = clip_gradients(self.parameters, limit)
         loss, nll = self.world.total(loss) / labels, self.world.total(nll) / labels
         if not is_finite(loss) or not (is_finite(norm) or self.precision.may_skip()):
             raise explain_divergence(self, micro_batches, labels, loss, norm)
         for callback in self.callbacks:
-            self._share_failure(partial(callback.on_gradients, self, loss, norm))
+            self.failures.attempt(partial(callback.on_gradients, self, loss, norm))
         self.precision.step(self.optimiser)
         self.optimiser.zero_grad(set_to_none=True)
         self.loss_monitor.follow(loss)
@@ -202,14 +201,14 @@ class Training:
     def log(self, values: Mapping[str, Any]) -> None:
         """Write a line of metrics.jsonl."""
         if self.world.is_first:
-            self._share_failure(partial(self.folder.metrics.append, self.step, values))
+            self.failures.attempt(partial(self.folder.metrics.append, self.step, values))
         for callback in self.callbacks:
-            self._share_failure(partial(callback.on_log, self, values))
+            self.failures.attempt(partial(callback.on_log, self, values))
 
     def save(self) -> None:
         """Write a checkpoint."""
         for callback in self.callbacks:
-            self._share_failure(partial(callback.on_checkpoint, self))
+            self.failures.attempt(partial(callback.on_checkpoint, self))
         counters = {
             "step": self.step,
             "epoch": self.epoch,
@@ -272,7 +271,7 @@ class Training:
         if self.position.is_due(self.config.train.log_every) or self.step == 1:
             self.log(values)
         for callback in self.callbacks:
-            self._share_failure(partial(callback.on_step, self, values))
+            self.failures.attempt(partial(callback.on_step, self, values))
 
     def _validate_if_due(self) -> bool:
         """Whether these weights are the best so far, and so must be saved."""
@@ -283,7 +282,7 @@ class Training:
         self.validation.last = self.step, values["nll"]
         self.log({"epoch": self.position.epochs, **prefixed(VALID, values)})
         for callback in self.callbacks:
-            self._share_failure(partial(callback.on_validation, self, values))
+            self.failures.attempt(partial(callback.on_validation, self, values))
         best = self.validation.best
         return best.metric in values and best.update(self.step, values[best.metric])
 
@@ -306,33 +305,6 @@ class Training:
             return "finished", ""
         patience, metric = self.config.train.patience, self.validation.best.metric
         return "finished", f"no better validation {metric} in {patience} measurements"
-
-    def _stop_signal(self) -> str:
-        """The signal that any of the processes received, empty if there was none; an error of any is raised in all."""
-        number = int(self.world.largest(FAILED if self._failure else self.interrupts.number))
-        self._raise_failure(number)
-        return signal.Signals(number).name if number else ""
-
-    def _share_failure(self, work: Callable[[], None]) -> None:
-        """Do something that may fail in one process only, such as a write of the first one.
-
-        The others would wait for that process at the next collective call, so its error is kept until the end of the
-        step, when all processes compare signals and errors by one call.
-        """
-        if self.world.size == 1:
-            work()
-        elif self._failure is None:
-            try:
-                work()
-            except Exception as error:
-                self._failure = error
-
-    def _raise_failure(self, largest: int) -> None:
-        if self._failure is not None:
-            failure, self._failure = self._failure, None  # callbacks are ended next
-            raise failure
-        if largest == FAILED:
-            raise FailedElsewhere(f"step {self.step:,}: another process failed")
 
 
 def compile_layers(model: Transformer) -> None:

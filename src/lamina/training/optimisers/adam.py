@@ -9,13 +9,14 @@ from typing import ClassVar
 
 import torch
 
+from lamina.training.optimisers import fused_adam
 from lamina.training.optimisers.base import Optimiser, ParameterGroups, use_fused
 
 
 class Adam(Optimiser):
     name = "adam"
     is_adaptive = True
-    torch_class: ClassVar[type[torch.optim.Adam]] = torch.optim.Adam
+    torch_class: ClassVar[type[torch.optim.Adam]] = fused_adam.FusedAdam
 
     def build(self, groups: ParameterGroups) -> torch.optim.Optimizer:
         shared = self.shared

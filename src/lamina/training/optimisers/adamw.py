@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import torch
-
+from lamina.training.optimisers import fused_adam
 from lamina.training.optimisers.adam import Adam
 
 
 class AdamW(Adam):
     name = "adamw"
-    torch_class = torch.optim.AdamW
+    torch_class = fused_adam.FusedAdamW
