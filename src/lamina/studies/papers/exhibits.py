@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from lamina.data.synthetic import NEWS_YEARS
 from lamina.formatting import short
@@ -65,7 +64,7 @@ def loss_panel(
 
 def scheme_curves(schemes: Sequence[str], **labels: Label) -> dict[str, tuple[Condition, LineStyle]]:
     """The conditions that differ in the scheme, each in its colour."""
-    return {scheme: ({"scheme": scheme, **labels}, replace(scheme_style(scheme), marker=None)) for scheme in schemes}
+    return {scheme: ({"scheme": scheme, **labels}, scheme_style(scheme)) for scheme in schemes}
 
 
 def by_year(results: ResultTable, caption: str, depths: Sequence[str], schemes: Sequence[str]) -> Table:

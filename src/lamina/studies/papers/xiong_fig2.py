@@ -6,7 +6,7 @@ Xiong et al. 2020, figure 2: with Adam and with SGD, a post-LN model needs a war
 from __future__ import annotations
 
 from lamina.diagnosis.measurement import Axes
-from lamina.report.figures.style import COLOURS, LineStyle
+from lamina.report.figures.style import COLOURS, MARKERS, LineStyle
 from lamina.studies.papers.exhibits import Condition, loss_panel, score_table
 from lamina.studies.papers.trained_models import NO_WARMUP, SUBSTITUTIONS, WARMUP, model_run
 from lamina.studies.result_table import ResultTable
@@ -108,7 +108,7 @@ class XiongFig2(Study):
                 results,
                 optimiser.capitalize() if optimiser == "adam" else "SGD",
                 {
-                    name: (labels, LineStyle(COLOURS[at % len(COLOURS)], marker=None))
+                    name: (labels, LineStyle(COLOURS[at], marker=MARKERS[optimiser == "sgd"]))
                     for at, (name, labels) in enumerate(named.items())
                 },
             )

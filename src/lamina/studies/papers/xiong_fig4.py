@@ -122,7 +122,7 @@ class XiongFig4(Study):
                 results,
                 f"{data}, {rate:g}",
                 {
-                    method: ({"data": data, "rate": rate, "method": method}, LineStyle(colour, marker=None))
+                    method: ({"data": data, "rate": rate, "method": method}, LineStyle(colour))
                     for method, colour in styles.items()
                 },
             )

@@ -52,7 +52,7 @@ class XiongFig6(Study):
 
     def exhibits(self, results: ResultTable) -> list[Exhibit]:
         curves = {
-            method: ({"method": method}, LineStyle(colour, marker=None))
+            method: ({"method": method}, LineStyle(colour))
             for method, colour in zip(METHODS, COLOURS[1:], strict=False)
         }
         panel = loss_panel(results, "post-LN, 6-6 layers", curves)
