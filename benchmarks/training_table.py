@@ -63,7 +63,7 @@ def _table(row: Record) -> Table:
         seconds = float(np.median(each["seconds"]))
         ratio = "1" if name == LAMINA else str(speed_over(each))
         speed, share = f"{row['tokens'] / seconds:,.0f}", f"{share_of_peak(each, row['flops']):.0%}"
-        memory = f"{each['memory'] / 2**20:,.0f} MiB"
+        memory = f"{each['memory'] / 2**20:,.0f} MiB" if each["memory"] else "–"  # its process was ended from outside
         table.add_row(name, f"{1000 * seconds:,.0f}", speed, ratio, share, memory, f"{each['parameters']:,}")
     return table
 
