@@ -135,18 +135,18 @@ class AdminFig7(Study):
         maps = {f"6-layer {scheme}, {START}": share_map(results, scheme, START) for scheme in SCHEMES}
         caption = (
             "β_ij in the encoder of 6-layer models: rows are the outputs x_i of the 12 sub-layers, columns the "
-            "branches a_j; column 0 is the embedding, which the paper leaves out. The paper shows Admin in figure 8."
+            "branches a_j. The paper shows Admin in figure 8."
         )
         return [Exhibit("Figure 7", caption, maps=maps)]
 
 
 def share_map(results: ResultTable, scheme: str, stage: str) -> Grid:
-    """The mean β_ij over seeds."""
+    """The mean β_ij over seeds, without the embedding, as in the paper."""
     found = results.where("β", scheme=scheme, stage=stage)
     size = max((int(each.labels["i"]) for each in found), default=0)
     lines = [{int(j): sample.mean for j, sample in found.along("j", "β", i=i).items()} for i in range(1, size + 1)]
-    values = tuple(tuple(line.get(j, nan) for j in range(size + 1)) for line in lines)
-    return Grid(values=values, rows="x_i", columns="a_j", first_column=0)
+    values = tuple(tuple(line.get(j, nan) for j in range(1, size + 1)) for line in lines)
+    return Grid(values=values, rows="x_i", columns="a_j")
 
 
 def _predicted(results: ResultTable, scheme: str) -> Iterator[Verdict]:
