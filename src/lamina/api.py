@@ -164,6 +164,7 @@ def diagnose(
     batches: int = 4,
     depths: Sequence[int] = OUTPUT_DEPTHS,
     name: str | None = None,
+    optimiser: Optimizer | Callable[[nn.Module], Optimizer] | None = None,
     learning_rate: float | None = None,
     warmup: int | None = None,
     thresholds: Thresholds | None = None,
@@ -180,7 +181,10 @@ def diagnose(
     seeds: the number of models that a factory builds.
     depths: the numbers of layers at which the change of the output is measured, if a factory takes `num_layers`; the
         paper goes up to 100, of two sub-layers each, which is slow.
-    learning_rate: the highest learning rate at which Adam will train it, to check whether that is too high.
+    optimiser: the optimiser that will train it, or a function that makes one from a model. Its next update is measured
+        without being made, which shows a wrong learning rate, ε or weight decay, and parameters that it leaves out.
+    learning_rate: the highest learning rate, to check whether that is too high or too low; by default the optimiser's.
+        Without an optimiser it is Adam's.
     warmup: the number of steps in which the learning rate rises to that. With a long one, or a small learning rate,
         a model that amplifies updates or loses gradient usually trains.
     thresholds: the thresholds of the checks; None for the defaults.
@@ -194,6 +198,7 @@ def diagnose(
         batches=batches,
         depths=depths,
         name=name,
+        optimiser=optimiser,
         learning_rate=learning_rate,
         warmup=warmup,
         thresholds=thresholds,

@@ -22,7 +22,11 @@ X = torch.randn(8, 5, 16, generator=torch.Generator().manual_seed(1))
 RECORDED = {"gradient-by-layer", "gradient-along-stream", "gradient-at-norms", "stream-norms", "norm-jacobian"}
 RECORDED |= {"hidden-change", "cosine-of-layers", "layer-dependency", "gradient-when-moved", "gradient-coverage"}
 RECORDED |= {"module-ranges"}
-OF_DEPTH = {"gradient-against-depth", "output-change"}
+FURTHER = {"attention-logits", "attention-entropy", "outlier-channels", "effective-rank", "critical-learning-rate"}
+FURTHER |= {"update-size", "weight-scale", "gradient-against-epsilon"}
+OF_TOKENS = {"initial-loss", "target-alignment", "information-leak", "weight-tying"}
+OF_OPTIMISER = {"adam-rms", "optimiser-settings"}
+OF_DEPTH = {"gradient-against-depth", "output-change", "coordinate-check"}
 OF_TRAINING = {each.key for each in measures_that_need("history") if "record" not in each.needs}
 
 
@@ -48,10 +52,12 @@ def test_a_module_is_measured_over_batches(tmp_path: Path) -> None:
     diagnosis = report.diagnosis
     assert (diagnosis.name, diagnosis.model) == ("TransformerEncoder", "2 TransformerEncoder, width 16")
     assert (diagnosis.spread_over, diagnosis.repeats) == ("batches", 3)
-    assert {each.key for each in diagnosis.measurements} == RECORDED
-    assert {each.key for each in diagnosis.not_measured} == OF_DEPTH | OF_TRAINING | {
+    assert {each.key for each in diagnosis.measurements} == RECORDED | FURTHER | {"layer-structure", "dropout-rates"}
+    assert {each.key for each in diagnosis.not_measured} == OF_DEPTH | OF_TRAINING | OF_TOKENS | OF_OPTIMISER | {
         "added-block",
         "gradient-by-stream",
+        "stream-mixing",
+        "dead-units",  # of fewer than sixteen positions
     }
     for key in OF_DEPTH:
         with pytest.raises(UserError, match="needs a config, or a factory that takes num_layers"):
@@ -75,8 +81,10 @@ def test_a_factory_is_measured_over_seeds_and_against_depth() -> None:
     diagnosis = lamina.diagnose(stack, X, seeds=2, name="mine", progress=progress).diagnosis
     assert (diagnosis.spread_over, diagnosis.repeats, diagnosis.schemes) == ("seeds", 2, ("resi-dual",))
     assert diagnosis.model == "2 Stack, width 16, resi-dual"
-    assert {each.key for each in diagnosis.measurements} == RECORDED | OF_DEPTH | {"added-block", "gradient-by-stream"}
-    assert {each.key for each in diagnosis.not_measured} == OF_TRAINING
+    own = {"added-block", "gradient-by-stream", "stream-mixing"}
+    unlike = {"attention-logits", "attention-entropy"}
+    assert {each.key for each in diagnosis.measurements} >= RECORDED | OF_DEPTH | own | FURTHER - unlike
+    assert {each.key for each in diagnosis.not_measured} >= OF_TRAINING | OF_TOKENS | OF_OPTIMISER | unlike
     assert [each[1:] for each in seen] == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 

@@ -21,6 +21,7 @@ from lamina.generate.scoring import perplexity
 from lamina.generate.search import generate
 from lamina.runs.diagnose import Extent
 from lamina.runs.run import Run
+from lamina.studies.faults.models import plain_trial
 from lamina.tasks.metrics import accuracy, bleu, chrf, f1, f1_macro, f1_micro, rouge
 
 BOS, EOS = 1, 2
@@ -117,6 +118,15 @@ def diagnosis_of_torch_encoder(folder: Path) -> Any:
     encoder = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
     batches = [torch.sin(torch.arange(160.0) * (0.7 + 0.1 * at)).view(2, 5, 16) for at in range(3)]
     return neutral(lamina.diagnose(encoder, batches, cubes, learning_rate=0.02).diagnosis)
+
+
+def diagnosis_of_plain_decoder(folder: Path) -> Any:
+    """A language model with its optimiser, whose targets, tokens and updates are measured."""
+    trial = plain_trial()
+    for layer in trial.layers:
+        layer.dropout.p = 0.1
+    batches = [trial.batch(seed) for seed in range(2)]
+    return neutral(lamina.diagnose(trial.model, batches, trial.loss, optimiser=trial.make_optimiser).diagnosis)
 
 
 def cubes(output: Tensor) -> Tensor:

@@ -91,6 +91,7 @@ def rows() -> dict[str, Row]:
         depends = (SHARED, f"scheme {name}", MEASURES)
         found[f"diagnosis/{name}"] = Row(depends, partial(outputs.diagnosis_of_factory, name))
     found["diagnosis/torch-encoder"] = Row((MEASURES,), outputs.diagnosis_of_torch_encoder)
+    found["diagnosis/plain-decoder"] = Row((MEASURES,), outputs.diagnosis_of_plain_decoder)
     found["diagnosis/run"] = Row((SHARED, "scheme post-ln", "task translation", MEASURES), diagnosis_of_run)
     return found
 

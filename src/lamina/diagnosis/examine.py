@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 from lamina.diagnosis.checks import run_checks
 from lamina.diagnosis.measurement import Measurement, MissingEvidence, NotMeasured
 from lamina.diagnosis.measures import MEASURES, all_measures, measures_that_need, take
-from lamina.diagnosis.measures.base import Evidence, Measure, ModelStructure, Need, NotMeasurable
+from lamina.diagnosis.measures.base import Evidence, Measure, ModelStructure, Need, NotMeasurable, require
 from lamina.diagnosis.measures.layer_gradients import ExpectedGradient
 from lamina.diagnosis.measures.reading import placements
 from lamina.diagnosis.measures.statistics import average, with_spread
@@ -104,11 +105,24 @@ def _examine_seed(subject: Subject, seed: int) -> Examined:
     torch.manual_seed(seed)  # dropout
     parts = min(len(subject.passes), PARTS) if subject.factory is None else 1
     with_passes = [each for each in measures_that_need("model") if each.max_seeds is None or seed <= each.max_seeds]
-    return examine_model(model, subject.passes, parts=parts, with_passes=with_passes)
+    return examine_model(
+        model,
+        subject.passes,
+        parts=parts,
+        with_passes=with_passes,
+        optimiser=subject.optimiser_of(model),
+        learning_rate=subject.learning_rate,
+    )
 
 
 def examine_model(
-    model: nn.Module, passes: Sequence[Pass], *, parts: int = 1, with_passes: Sequence[Measure] = ()
+    model: nn.Module,
+    passes: Sequence[Pass],
+    *,
+    parts: int = 1,
+    with_passes: Sequence[Measure] = (),
+    optimiser: Optimizer | None = None,
+    learning_rate: float | None = None,
 ) -> Examined:
     """Measure one model on all batches, with a jackknife over `parts` of them.
 
@@ -118,8 +132,9 @@ def examine_model(
     gradients = ExpectedGradient(parts)
     batches: list[_BatchResults] = []
     for number, run in enumerate(passes):
-        own_passes = with_passes if parts > 1 or number == 0 else ()
-        batches.append(_examine_batch(model, run, gradients, own_passes))
+        own_passes = [each for each in with_passes if number == 0 or (parts > 1 and not each.first_batch_only)]
+        of_model = Evidence(model=model, passes=[run], optimiser=optimiser, learning_rate=learning_rate)
+        batches.append(_examine_batch(of_model, gradients, own_passes))
     structure = batches[0].structure
 
     def mean(without: int | None = None) -> tuple[list[Measurement], list[NotMeasured]]:
@@ -152,18 +167,23 @@ class _BatchResults:
     notes: list[str]
 
 
-def _examine_batch(
-    model: nn.Module, run: Pass, gradients: ExpectedGradient, with_passes: Sequence[Measure]
-) -> _BatchResults:
+def _examine_batch(of_model: Evidence, gradients: ExpectedGradient, with_passes: Sequence[Measure]) -> _BatchResults:
     """Record one pass and reduce the record to measurements; its gradients are added to the sums."""
+    structure, found, notes = _examine_record(require(of_model.model), of_model.passes[0], gradients)
+    of_model = replace(of_model, structure=structure)
+    found += [take(each, of_model) for each in with_passes]
+    return _BatchResults(structure, *_sorted_out(found), notes)
+
+
+def _examine_record(
+    model: nn.Module, run: Pass, gradients: ExpectedGradient
+) -> tuple[ModelStructure, list[Measurement | NotMeasured], list[str]]:
+    """The measures of a recorded pass; the record is released before the measures with passes of their own."""
     record, notes = record_pass(model, run)
     structure = structure_of(model, record)
     gradients.add(record.gradients)
     of_record = Evidence(structure=structure, record=record)
-    of_model = Evidence(structure=structure, model=model, passes=[run])
-    found = [take(each, of_record) for each in measures_that_need("record")]
-    found += [take(each, of_model) for each in with_passes]
-    return _BatchResults(structure, *_sorted_out(found), notes)
+    return structure, [take(each, of_record) for each in measures_that_need("record")], notes
 
 
 def _sorted_out(found: Iterable[Measurement | NotMeasured]) -> tuple[list[Measurement], list[NotMeasured]]:
@@ -225,7 +245,8 @@ def _take_rest(subject: Subject, structure: ModelStructure) -> tuple[list[Measur
     evidence = Evidence(
         structure=structure,
         model=subject.model,
-        optimiser=subject.optimiser,
+        optimiser=subject.trained_optimiser,
+        learning_rate=subject.learning_rate,
         factory=subject.factory if subject.any_depth else None,
         passes=subject.passes,
         depths=subject.depths,

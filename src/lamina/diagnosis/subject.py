@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import Adam, Optimizer
 
 from lamina.diagnosis.measurement import Stage
 from lamina.diagnosis.measures.base import Factory
@@ -52,8 +52,9 @@ class Subject:
     """Whether the factory can build models of other depths."""
     depths: tuple[int, ...] = OUTPUT_DEPTHS
     """The numbers of layers at which the change of the output is measured."""
-    optimiser: Optimizer | None = None
-    """The optimiser of a trained model, in the state in which training left it."""
+    optimiser: Optimizer | Callable[[nn.Module], Optimizer] | None = None
+    """The optimiser of the model, in the state in which training left it or before its first step, or a function that
+    makes one for a model."""
     stage: Stage = Stage(name="start")
     learning_rate: float | None = None
     """The highest learning rate at which Adam will train it; None where it is unknown."""
@@ -71,6 +72,16 @@ class Subject:
             raise UserError(f"learning_rate is the highest learning rate, above 0, not {self.learning_rate}")
         if self.warmup is not None and self.warmup < 0:
             raise UserError(f"warmup is the number of steps of the warm-up, 0 for none, not {self.warmup}")
+
+    def optimiser_of(self, model: nn.Module) -> Optimizer | None:
+        """The optimiser that trains this model, if it is known."""
+        return self.optimiser if isinstance(self.optimiser, Optimizer | None) else self.optimiser(model)
+
+    @property
+    def trained_optimiser(self) -> Optimizer | None:
+        """The optimiser, if it has made steps."""
+        given = self.optimiser
+        return given if isinstance(given, Optimizer) and (given.state or self.stage.name == "step") else None
 
     def build(self, seed: int) -> nn.Module:
         """The model of a seed, or the only model; refused if it cannot be measured."""
@@ -90,6 +101,7 @@ def subject_of(
     depths: Sequence[int] = OUTPUT_DEPTHS,
     name: str | None = None,
     thresholds: Thresholds | None = None,
+    optimiser: Optimizer | Callable[[nn.Module], Optimizer] | None = None,
     learning_rate: float | None = None,
     warmup: int | None = None,
 ) -> Subject:
@@ -102,6 +114,13 @@ def subject_of(
     assert isinstance(model, nn.Module)
     model = unwrap(model)
     check_model(model)
+    if factory is not None and isinstance(optimiser, Optimizer):
+        raise UserError(
+            "an optimiser holds the parameters of one model, but a factory builds several; give a function: "
+            "optimiser=lambda model: AdamW(model.parameters(), …)"
+        )
+    if learning_rate is None and optimiser is not None:
+        learning_rate = _highest_rate_of_adam(optimiser if isinstance(optimiser, Optimizer) else optimiser(model))
     notes: list[str] = []
     return Subject(
         name=name or type(model).__name__,
@@ -111,11 +130,19 @@ def subject_of(
         any_depth=any_depth,
         depths=tuple(depths),
         stage=Stage(name="start" if factory else "given"),
+        optimiser=optimiser,
         learning_rate=learning_rate,
         warmup=warmup,
         thresholds=thresholds,
         notes=notes,
     )
+
+
+def _highest_rate_of_adam(optimiser: Optimizer) -> float | None:
+    """The highest learning rate of an Adam, by its schedule if that is known; None of other optimisers and of 0."""
+    if not isinstance(optimiser, Adam):  # AdamW is an Adam
+        return None
+    return max(max(group["lr"], group.get("initial_lr", 0.0)) for group in optimiser.param_groups) or None
 
 
 def as_factory(make: object) -> tuple[Factory, bool]:

@@ -66,8 +66,7 @@ class Extent:
     learning_rate: float | None = None
     """The highest learning rate of training; None for that of the config."""
     warmup: int | None = None
-    """The number of steps of its warm-up; None if it should not change the findings. That of a config does not: the
-    thresholds were calibrated on runs with warm-ups of their own."""
+    """The number of steps of its warm-up; None for that of the config."""
 
 
 def diagnose_run(run: Run, extent: Extent, progress: Progress = no_progress) -> Iterator[Diagnosis]:
@@ -138,9 +137,18 @@ def subject_at_initialisation(run: Run, store: Store, extent: Extent) -> Subject
         notes=notes,
         depths=extent.output_depths,
         learning_rate=extent.learning_rate or (config.schedule.learning_rate if adaptive else None),
-        warmup=extent.warmup,
+        optimiser=partial(_new_optimiser, config),
+        warmup=config.schedule.warmup if extent.warmup is None else extent.warmup,
         thresholds=config.diagnose.thresholds,
     )
+
+
+def _new_optimiser(config: RunConfig, model: nn.Module) -> Optimizer:
+    """The optimiser before its first step, at the highest learning rate of the schedule."""
+    assert isinstance(model, Transformer)
+    optimiser = build_optimiser(config.optimiser, model)
+    set_learning_rate(optimiser, config.schedule.learning_rate)
+    return optimiser
 
 
 def _find_start(run: Run, store: Store) -> tuple[Start | None, list[str]]:

@@ -59,11 +59,14 @@ def test_everything_can_be_taken(scheme: str) -> None:
     examined = examine_model(model, [run, run])
     combined = mean_of([examined.measurements, examined.measurements])
     assert [each.key for each in combined] == [each.key for each in examined.measurements]
+    # Foreign stacks, dropout, sixteen positions, and several streams are tested with models that have them.
+    not_here = {"layer-structure", "dropout-rates", "dead-units", "stream-mixing", "target-alignment"}
     expected = {"none": {"gradient-at-norms", "norm-jacobian"}}.get(model.encoder.residual.placement, set())
-    assert {each.key for each in examined.not_measured} == expected
+    assert {each.key for each in examined.not_measured} - not_here == expected
     for each in combined:
         assert all(spread == pytest.approx(0, abs=1e-6) for series in each.measured for spread in series.spread)
-        assert {one.location.stack for one in (*each.series, *each.grids)} == {"encoder", "decoder"}
+        stacks = {one.location.stack for one in (*each.series, *each.grids)}
+        assert stacks == {"encoder", "decoder"} or each.key in ("initial-loss", "target-alignment")
 
 
 def test_what_cannot_be_measured_says_why() -> None:

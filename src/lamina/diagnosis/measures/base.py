@@ -9,13 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lamina.diagnosis.measurement import Axes, Description, Fact, FactName, Grid, Measurement, Series
-from lamina.diagnosis.recording.passes import Pass
+from lamina.diagnosis.recording.passes import Pass, as_written, backward, state_restored
+from lamina.diagnosis.recording.planned import PlannedUpdate, planned_update
 from lamina.diagnosis.recording.records import MatrixName, Record
 from lamina.residual.base import Placement
 
@@ -73,12 +75,21 @@ class Evidence:
     gradients: Mapping[MatrixName, Tensor] | None = None
     model: nn.Module | None = None
     optimiser: Optimizer | None = None
+    learning_rate: float | None = None
+    """The highest learning rate that is planned; None if it is unknown."""
     factory: Factory | None = None
     passes: Sequence[Pass] = ()
     """Each runs a model on one batch and returns the loss."""
     depths: Sequence[int] = ()
     """The numbers of layers at which the change of the output is measured."""
     history: Sequence[Observation] | None = None
+
+    @cached_property
+    def planned(self) -> PlannedUpdate:
+        """The next update of the model on the first batch, which several measures read."""
+        model, run = require(self.model), self.passes[0]
+        with as_written(model), state_restored(model):
+            return planned_update(model, partial(backward, model, run), self.optimiser, self.learning_rate)
 
     @property
     def available(self) -> frozenset[Need]:
@@ -113,6 +124,8 @@ class Measure(ABC):
     """The kinds of evidence that the measure can be taken from; any one of them is enough."""
     max_seeds: ClassVar[int | None] = None
     """The largest number of seeds at which it is taken, if its own passes are expensive; None for all."""
+    first_batch_only: ClassVar[bool] = False
+    """Whether a measure with passes of its own is taken on the first batch only, so that it has no spread."""
     position: ClassVar[int] = 1000
     """The position in a report: lower numbers come first."""
 

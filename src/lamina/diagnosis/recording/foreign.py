@@ -21,6 +21,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from lamina.diagnosis.recording.attention import SoftmaxTrace
 from lamina.diagnosis.recording.own import StackRecords
 from lamina.diagnosis.recording.stream_trace import StreamTrace
 from lamina.diagnosis.recording.structure import (
@@ -34,10 +35,6 @@ from lamina.diagnosis.recording.taps import Taps
 
 ADDITIONS = {"add", "add_", "__add__", "__radd__", "__iadd__"}
 ATTENTIONS = {"scaled_dot_product_attention", "multi_head_attention_forward"}
-PRODUCTS = {"matmul", "__matmul__", "bmm", "baddbmm", "einsum"}
-"""A softmax is that of attention if its result is multiplied by the values; that of a router of experts is not."""
-RESHAPED = {"masked_fill", "pad", "reshape", "where"}
-"""Further functions through which the result of a softmax is followed."""
 OTHER_STACK = ("context", "encoder_hidden_states", "key_value_states", "memory")
 """The names of arguments through which attention gets the output of another stack."""
 ONE_TO_ONE = {"mul", "__mul__", "__rmul__", "div", "__truediv__", "to", "float", "type_as", "clamp", "contiguous"}
@@ -71,7 +68,7 @@ class _Tracer(TorchFunctionMode):
         self.traces = [StreamTrace(layers, taps) for layers in find_repeated_layers(model)]
         self.arguments: Mapping[str, Any] = {}
         self._running = self._over = False
-        self._weights: dict[int, Tensor] = {}  # by storage address; holding them keeps an address from being used twice
+        self._softmax = SoftmaxTrace()
 
     def hook_into(self, hooks: ExitStack) -> None:
         handles = [
@@ -101,33 +98,15 @@ class _Tracer(TorchFunctionMode):
     ) -> Any:
         output = function(*arguments, **(options or {}))
         name = getattr(function, "__name__", "")
-        if self._running:
-            self._follow_weights(name, arguments, output)
+        attends = self._running and (name in ATTENTIONS or self._softmax.follow(name, arguments, output) is not None)
         if self._running and (name in ADDITIONS or name in ONE_TO_ONE) and isinstance(output, Tensor):
             tensors = [each for each in arguments[:2] if isinstance(each, Tensor)]
             for trace in self.traces:
                 trace.add_function(tensors, output, is_sum=name in ADDITIONS)
-        elif self._running and name in ATTENTIONS:
+        if attends:
             for trace in self.traces:
                 trace.add_attention()
         return output
-
-    def _follow_weights(self, name: str, arguments: tuple[Any, ...], output: Any) -> None:
-        """Follow the result of a softmax over positions to the product with the values, which is attention."""
-        if name == "softmax" and isinstance(output, Tensor) and output.dim() >= 3:
-            self._weights[output.untyped_storage().data_ptr()] = output
-            return
-        if not self._weights or not (name in PRODUCTS or name in ONE_TO_ONE or name in RESHAPED):
-            return
-        tensors = [each for each in arguments if isinstance(each, Tensor)]
-        tensors += [each for part in arguments if isinstance(part, tuple | list) for each in part]
-        if any(isinstance(each, Tensor) and each.untyped_storage().data_ptr() in self._weights for each in tensors):
-            if name in PRODUCTS:
-                self._weights.clear()
-                for trace in self.traces:
-                    trace.add_attention()
-            elif isinstance(output, Tensor):
-                self._weights[output.untyped_storage().data_ptr()] = output
 
     def _begin(self, model: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         if not self._over:

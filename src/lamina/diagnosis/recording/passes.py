@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lamina.diagnosis.recording import foreign, own
+from lamina.diagnosis.recording.calls import CallRecorder
 from lamina.diagnosis.recording.layers import ModelLayers, find_layers
 from lamina.diagnosis.recording.parameters import explain_gradients
 from lamina.diagnosis.recording.ranges import RangeRecorder
@@ -28,23 +29,32 @@ def record_pass(model: nn.Module, run: Pass) -> tuple[Record, list[str]]:
     layers = find_layers(model)
     with as_written(model) as notes, state_restored(model):
         with recording(model) as found, RangeRecorder(model, layers.layers) as recorder:
-            loss = run(model)
+            with CallRecorder(model, layers.layers) as called:
+                loss = run(model)
             _check_loss(loss)
             torch.autograd.backward(loss)
         gradients = _gradients(layers)
-        parameters = explain_gradients(model, layers.layers, recorder.ran, partial(_loss_again, model, run))
+        parameters = explain_gradients(model, layers.layers, recorder.ran, partial(loss_again, model, run))
         non_finite = recorder.first_non_finite(loss)
     if not found.stacks:
         raise UserError(f"nothing of {type(model).__name__} could be recorded: {'; '.join(found.notes)}")
-    return Record(loss.item(), found.stacks, gradients, parameters, recorder.ranges, non_finite), notes + found.notes
+    record = Record(loss.item(), found.stacks, gradients, parameters, recorder.ranges, called.calls, non_finite)
+    return record, notes + found.notes
 
 
 @torch.no_grad()
-def _loss_again(model: nn.Module, run: Pass) -> Tensor:
+def loss_again(model: nn.Module, run: Pass) -> Tensor:
     """The loss without gradient, with the same random numbers at every call."""
     with random_state_kept():
         torch.manual_seed(0)
         return run(model)
+
+
+def backward(model: nn.Module, run: Pass) -> None:
+    """Leave the gradients of the loss that `loss_again` computes in the parameters."""
+    with random_state_kept(), torch.enable_grad():
+        torch.manual_seed(0)
+        torch.autograd.backward(run(model))
 
 
 def gradients_of(model: nn.Module, run: Pass) -> dict[MatrixName, Tensor]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 from lamina.diagnosis.measurement import Location
+from lamina.diagnosis.recording.calls import Calls
 from lamina.diagnosis.recording.parameters import ParameterRecord
 from lamina.diagnosis.recording.ranges import ModuleRange, NonFinite
 from lamina.model.stack import Stack
@@ -70,6 +71,8 @@ class StackRecord:
     """The output, after a final norm if there is one."""
     own: Stack | None = None
     """Lamina's stack, whose residual sites can be run again; None for a foreign module."""
+    repeated: list[int] = field(default_factory=list)
+    """The layers, from 0, in which the stream is added to itself without a norm in between, once for each such sum."""
     real: Tensor | None = None
     """True at positions that hold a token, of the shape of `value` without its last dimension; None when all do."""
 
@@ -120,5 +123,7 @@ class Record:
     """Every parameter, with the reason where it has no gradient, in the order of the model."""
     ranges: list[ModuleRange] = field(default_factory=list)
     """The largest values of every module, in the order of the forward pass."""
+    calls: Calls = field(default_factory=Calls)
+    """Attention, activations, dropout, tokens and the loss."""
     non_finite: NonFinite | None = None
     """The first value that is not finite; None where all are."""

@@ -34,6 +34,8 @@ class Operation:
     """The kind of sub-layer that computed the branch."""
     norm: tuple[str, nn.Module] | None = None
     """The path and the module, if the operation is a norm."""
+    repeats: StorageKey | None = None
+    """The other summand of a sum of two values of the stream, the earlier one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +108,9 @@ class StreamTrace:
         if is_sum and not on_stream and len(full) == 2 and self._attends:
             self._sums.add(key_of(output))
             self._held.append(output)
+        if is_sum and len(on_stream) == 2:
+            earlier, later = sorted(on_stream, key=lambda each: self._order(key_of(each)))
+            self._add(later, output).repeats = key_of(earlier)
         if len(on_stream) != 1:
             return
         if len(full) == 1:
@@ -134,6 +139,10 @@ class StreamTrace:
 
     def add_state_space(self) -> None:
         self._mixes |= self._member is not None
+
+    def _order(self, key: StorageKey) -> int:
+        """The number of the operation whose result this is; -1 for the input of a layer."""
+        return max((at for at, each in enumerate(self.operations) if each.result == key), default=-1)
 
     def _kind(self) -> str:
         if self._mixes:
@@ -199,6 +208,7 @@ class StreamTrace:
     def _record(self, ran: Sequence[int], notes: list[str]) -> StackRecord:
         drafts: list[tuple[int, str, SublayerRecord]] = []
         norms: list[NormRecord] = []
+        repeated: list[int] = []
         without_sums = 0
         unplaced = Place(0, 0, "", first=False, last=False)
         for number in ran:
@@ -206,6 +216,7 @@ class StreamTrace:
             sums = [each for each in path if each.branch is not None]
             layer = self.layers.layer_of(number)
             without_sums += not sums
+            repeated += [layer for at in range(len(path)) if _repeats_without_norm(path[: at + 1])]
             for at, addition in enumerate(sums):
                 after = sums[at + 1].before if at + 1 < len(sums) else self.outputs[number].recorded
                 read = self._input_of_branch(addition, path)
@@ -230,7 +241,9 @@ class StreamTrace:
             norms.append(self.final_norm)
             output = self.final_norm.output
         sublayers = [record for _, _, record in drafts]
-        return StackRecord(self.layers.name, ("x",), self.inputs[ran[0]].recorded, sublayers, norms, output)
+        return StackRecord(
+            self.layers.name, ("x",), self.inputs[ran[0]].recorded, sublayers, norms, output, repeated=repeated
+        )
 
     def _path_through(self, member: int) -> list[Operation]:
         """The operations that lead from a member's input to its output; none if they do not connect."""
@@ -261,3 +274,16 @@ class StreamTrace:
             at = earlier - 1 if each in path else earlier
             index = first + min(max(at, 0), max(len(sums) - 1, 0))
             yield NormRecord(*each.norm, index, each.before, each.after)
+
+
+def _repeats_without_norm(path: Sequence[Operation]) -> bool:
+    """Whether the last operation adds an earlier value of the stream again, and no norm lies between the two."""
+    last = path[-1]
+    if last.repeats is None:
+        return False
+    between: list[Operation] = []
+    for each in reversed(path[:-1]):
+        if each.result == last.repeats:
+            break
+        between.append(each)
+    return not any(each.norm for each in between)
