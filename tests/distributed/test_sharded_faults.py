@@ -82,19 +82,17 @@ def one_sees_no_number(rank: int, count: int, wrong: Job) -> None:
 
 def one_has_a_full_disk(rank: int, count: int, full: Job) -> None:
     training = building(full, World(rank, count, CPU))
-    share = next(training.batches.shares())
-    training.step = -1  # the first checkpoint is that of step 0
-    training.update(share)
+    training.update(next(training.batches.shares()))
     training.save()
-    training.step = 1
+    training.step = 2
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     if rank == 1:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, unlimited[1]))
-    with pytest.raises(UserError, match=r"step-00000001: the checkpoint could not be saved \(.*File too large"):
+    with pytest.raises(UserError, match=r"step-00000002: the checkpoint could not be saved \(.*File too large"):
         training.save()
     resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
     dist.barrier()
-    assert [each.name for each in sorted(training.folder.checkpoints.glob("*step*"))] == ["step-00000000"]
+    assert [each.name for each in sorted(training.folder.checkpoints.glob("*step*"))] == ["step-00000001"]
 
 
 def test_a_nan_in_any_process_is_located(root: Path, tmp_path: Path) -> None:
@@ -109,7 +107,7 @@ def test_a_nan_in_any_process_is_located(root: Path, tmp_path: Path) -> None:
 def test_a_full_disk_in_one_process_stops_all_and_spares_the_checkpoint_before(root: Path) -> None:
     full = job(root, "full", "fsdp")
     run_in_processes(2, one_has_a_full_disk, full)
-    assert checkpoint.load(full.folder / "checkpoints" / "step-00000000").step == 0
+    assert checkpoint.load(full.folder / "checkpoints" / "step-00000001").step == 1
 
 
 def killed_in_a_save(rank: int, count: int, killed: Job, victims: tuple[int, ...]) -> None:

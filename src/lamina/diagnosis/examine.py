@@ -21,7 +21,7 @@ from lamina.diagnosis.measures.statistics import average, with_spread
 from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.passes import Pass, random_state_kept, record_pass
 from lamina.diagnosis.recording.records import Record
-from lamina.diagnosis.results import Diagnosis
+from lamina.diagnosis.results import Diagnosis, ModelFacts
 from lamina.diagnosis.subject import Subject
 from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
@@ -79,6 +79,7 @@ def examine(subject: Subject, *, seeds: int = 5, progress: Progress = no_progres
         model=examined.structure.description,
         schemes=examined.structure.schemes,
         output_stack=examined.structure.output_stack,
+        facts=examined.structure.facts,
         stage=subject.stage,
         spread_over=over,
         repeats=repeats,
@@ -197,7 +198,17 @@ def structure_of(model: nn.Module, record: Record) -> ModelStructure:
     kind = getattr(getattr(model, "options", None), "kind", None) or type(model).__name__
     depths = "-".join(str(stack.num_layers) for stack in record.stacks)
     schemes = tuple(dict.fromkeys(stack.own.residual.name for stack in record.stacks if stack.own is not None))
+    shape = first.input.value.shape
+    facts = ModelFacts(
+        layers={stack.name: stack.num_layers for stack in record.stacks},
+        placements=placements(record.stacks),
+        width=shape[-1],
+        parameters=sum(each.numel() for each in model.parameters()),
+        trained=sum(each.numel() for each in model.parameters() if each.requires_grad),
+        batch=tuple(shape[:-1]),
+    )
     return ModelStructure(
+        facts=facts,
         description=", ".join([f"{depths} {kind}", f"width {first.input.value.shape[-1]}", *schemes]),
         schemes=schemes,
         placements=placements(record.stacks),

@@ -52,6 +52,22 @@ class Action(TypedResult):
 Remedy = Annotated[Setting | SchemeTrait | Action, Field(discriminator="kind")]
 
 
+class ModelFacts(TypedResult):
+    """What a model is, as far as it could be found out."""
+
+    layers: dict[str, int] = {}
+    """The number of layers of every stack."""
+    placements: dict[str, Literal["post", "pre", "both", "none"] | None] = {}
+    """The position of the norms in every stack; None if it is unknown."""
+    width: int | None = None
+    """The numbers of one position of the stream."""
+    parameters: int = 0
+    trained: int = 0
+    """The number of parameters that are not frozen."""
+    batch: tuple[int, ...] = ()
+    """The shape of the first batch in the stream, without the width."""
+
+
 class Finding(TypedResult):
     """The result of a check at one location, with its evidence."""
 
@@ -85,6 +101,8 @@ class Diagnosis(TypedResult):
     """The schemes of its stacks; empty for a foreign module."""
     output_stack: str | None = None
     """The stack from which the loss is computed; None where it is unknown."""
+    facts: ModelFacts | None = None
+    """None in files of earlier versions."""
     stage: Stage
     spread_over: Literal["seeds", "batches", "steps"] = "seeds"
     """`steps` where a model was watched in training: its series run over steps."""

@@ -9,6 +9,7 @@ from lamina.diagnosis.measurement import Measurement
 from lamina.diagnosis.results import Diagnosis, Finding
 from lamina.diagnosis.watching.watch import Watch
 from lamina.report.pages.diagnosis import diagnosis_page, save_diagnoses
+from lamina.report.verdict import changes
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,32 @@ class DiagnosisReport:
         """Write the page as .html or .md, or the numbers as .json."""
         save_diagnoses([self.diagnosis], Path(file))
 
+    def compare(self, other: DiagnosisReport) -> DiagnosisComparison:
+        """Before and after: this report beside that of the same model with a fix."""
+        return DiagnosisComparison(self.diagnosis, other.diagnosis)
+
     def __str__(self) -> str:
         return diagnosis_page([self.diagnosis], "md")
+
+
+@dataclass(frozen=True)
+class DiagnosisComparison:
+    """Two diagnoses side by side, with what changed. `print(comparison)` prints the Markdown."""
+
+    before: Diagnosis
+    after: Diagnosis
+
+    @property
+    def changes(self) -> list[tuple[str, str, str, str]]:
+        """For every check: its worst severity before and after, and what that means, such as `resolved`."""
+        return changes(self.before, self.after)
+
+    def save(self, file: str | Path) -> None:
+        """Write the page as .html or .md, or the numbers as .json."""
+        save_diagnoses([self.before, self.after], Path(file))
+
+    def __str__(self) -> str:
+        return diagnosis_page([self.before, self.after], "md")
 
 
 class ReportingWatch(Watch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lamina.diagnosis.checks import CHECKS
@@ -14,6 +14,7 @@ from lamina.diagnosis.results import Diagnosis, Finding, Severity
 from lamina.formatting import count, printable
 from lamina.report.labels import RemedyText, check_name, conditions, distinct_names, remedy_text
 from lamina.report.tables import Table
+from lamina.report.terms import Terms
 
 SIGNS: dict[Severity, str] = {"failure": "✗", "warning": "!", "fine": "✓", "not measured": "–"}
 """From the worst severity to what could not be judged."""
@@ -28,6 +29,11 @@ class ShownFinding:
     sentence: str
     remedies: Sequence[RemedyText]
     of: str = ""
+    check: str = ""
+    figure: str = ""
+    """The anchor of the figure that shows the evidence; empty where the page has none."""
+    terms: Sequence[tuple[str, str]] = ()
+    """The terms that appear for the first time, with their explanations."""
 
     @property
     def sign(self) -> str:
@@ -110,6 +116,17 @@ class NamedDiagnosis:
         return ", ".join(numbers) or "no findings"
 
 
+def with_figures(findings: Sequence[ShownFinding], anchors: Mapping[str, str], terms: Terms) -> list[ShownFinding]:
+    """The findings with links to their figures, given by measure, and with explanations of new terms."""
+    shown = []
+    for each in findings:
+        reads = CHECKS[each.check].reads if each.check in CHECKS else ()
+        figure = next((anchors[key] for key in reads if key in anchors), "")
+        explained = terms.explain(each.sentence, *map(str, each.remedies)) if each.severity != "fine" else []
+        shown.append(replace(each, figure=figure, terms=explained))
+    return shown
+
+
 def name_diagnoses(diagnoses: Sequence[Diagnosis]) -> list[NamedDiagnosis]:
     """Diagnoses with printable texts, under names that differ."""
     cleaned = [printable_diagnosis(each) for each in diagnoses]
@@ -136,7 +153,11 @@ def shown_findings(diagnosis: Diagnosis, of: str = "") -> list[ShownFinding]:
     own_model = bool(diagnosis.schemes)
     return [
         ShownFinding(
-            each.severity, each.sentence, [remedy_text(remedy, own_model=own_model) for remedy in each.remedies], of
+            each.severity,
+            each.sentence,
+            [remedy_text(remedy, own_model=own_model) for remedy in each.remedies],
+            of,
+            each.check,
         )
         for each in judged
     ]

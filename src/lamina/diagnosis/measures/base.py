@@ -19,6 +19,7 @@ from lamina.diagnosis.measurement import Axes, Description, Fact, FactName, Grid
 from lamina.diagnosis.recording.passes import Pass, as_written, backward, state_restored
 from lamina.diagnosis.recording.planned import PlannedUpdate, planned_update
 from lamina.diagnosis.recording.records import MatrixName, Record
+from lamina.diagnosis.results import ModelFacts
 from lamina.residual.base import Placement
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class ModelStructure:
     """The number of sub-layers per layer of the first stack."""
     output_stack: str | None = None
     """The stack from which the loss is computed."""
+    facts: ModelFacts | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from lamina.diagnosis.examine import lacking
 from lamina.diagnosis.measurement import Measurement, NotMeasured, Stage
 from lamina.diagnosis.measures import measures_that_need, take
 from lamina.diagnosis.measures.base import Evidence
-from lamina.diagnosis.results import Diagnosis
+from lamina.diagnosis.results import Diagnosis, ModelFacts
 from lamina.diagnosis.watching.observation import Observation
 
 
@@ -19,6 +19,7 @@ def diagnose_history(
     name: str,
     model: str,
     schemes: Sequence[str] = (),
+    facts: ModelFacts | None = None,
     thresholds: CheckThresholds | None = None,
 ) -> Diagnosis:
     """Every measure that can be taken from observations, and the findings of the checks."""
@@ -35,6 +36,7 @@ def diagnose_history(
         model=model,
         schemes=tuple(schemes),
         output_stack=history[-1].output_stack if history else None,
+        facts=facts,
         stage=Stage(name="step", step=history[-1].step) if history else Stage(name="given"),
         spread_over="steps",
         repeats=max(1, len(history)),

@@ -46,7 +46,7 @@ from lamina.diagnosis.options import DiagnoseOptions
 from lamina.diagnosis.recording.layers import find_layers, unwrap
 from lamina.diagnosis.recording.parameters import explain_gradients
 from lamina.diagnosis.recording.ranges import NonFinite, RangeRecorder
-from lamina.diagnosis.results import Diagnosis
+from lamina.diagnosis.results import Diagnosis, ModelFacts
 from lamina.diagnosis.watching.alarms import (
     Alarm,
     LearningRateAlarm,
@@ -180,6 +180,11 @@ class Watch:
             name=name or kind,
             model=kind,
             schemes=self._layers.schemes,
+            facts=ModelFacts(
+                layers={stack: len(modules) for stack, modules in self._layers.layers.items()},
+                parameters=sum(each.numel() for each in self.model.parameters()),
+                trained=sum(each.numel() for each in self.model.parameters() if each.requires_grad),
+            ),
             thresholds=self.options.thresholds,
         )
 

@@ -9,10 +9,12 @@ from lamina import residual
 from lamina.diagnosis.results import Diagnosis
 from lamina.errors import UserError
 from lamina.report.figures.section import figure_sections
-from lamina.report.findings import NamedDiagnosis, name_diagnoses, overview
+from lamina.report.findings import NamedDiagnosis, name_diagnoses, overview, with_figures
 from lamina.report.labels import check_name
 from lamina.report.pages.page import form_of, render, write_text
 from lamina.report.tables import Table
+from lamina.report.terms import Terms
+from lamina.report.verdict import changes, headline, health_strips, model_facts
 from lamina.residual.card import Card, card
 
 
@@ -28,16 +30,35 @@ def diagnosis_page(diagnoses: Sequence[Diagnosis], form: str = "html") -> str:
     """The text of the page, as `html` or `md`."""
     models = name_diagnoses(diagnoses)
     sections = figure_sections([(each.name, each.diagnosis.schemes, each.diagnosis.measurements) for each in models])
+    anchors = {section.about.key: section.anchor for section in reversed(sections)}
+    terms = Terms()
+    findings = {each.name: with_figures(each.findings, anchors, terms) for each in models}
     return render(
         "diagnosis",
         form,
         title=_title([each.diagnosis.name for each in models]),
         models=models,
-        overview=overview({each.name: each.diagnosis.findings for each in models}) if len(models) > 1 else None,
+        findings=findings,
+        verdicts={each.name: headline(each.diagnosis) for each in models},
+        facts={each.name: model_facts(each.diagnosis.facts) for each in models},
+        strips={each.name: health_strips(each.diagnosis) for each in models},
+        changes=_changes(models) if len(models) == 2 else None,
+        terms={
+            section.anchor: terms.explain(section.about.title, section.about.look_for, section.about.axes.y)
+            for section in sections
+        },
+        overview=overview({each.name: each.diagnosis.findings for each in models}) if len(models) > 2 else None,
         sections=sections,
         not_measured=_not_measured(models, {section.about.key: section.about.title for section in sections}),
         cards=scheme_cards(scheme for each in models for scheme in each.diagnosis.schemes),
     )
+
+
+def _changes(models: Sequence[NamedDiagnosis]) -> Table:
+    """What differs between two diagnoses, such as those before and after a fix."""
+    before, after = models
+    rows = tuple(changes(before.diagnosis, after.diagnosis))
+    return Table("What changed", ("check", before.name, after.name, "change"), rows)
 
 
 def _title(names: Sequence[str]) -> str:
