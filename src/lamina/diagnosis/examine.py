@@ -91,6 +91,7 @@ def examine(subject: Subject, *, seeds: int = 5, progress: Progress = no_progres
             thresholds=subject.thresholds,
             learning_rate=subject.learning_rate,
             warmup=subject.warmup,
+            placements=[] if examined.structure.schemes else list(examined.structure.placements.values()),
             samples=samples,
             scale=examined.scale,
         ),

@@ -49,7 +49,14 @@ class Action(TypedResult):
     text: str
 
 
-Remedy = Annotated[Setting | SchemeTrait | Action, Field(discriminator="kind")]
+class Code(TypedResult):
+    """A remedy that is a line of Python."""
+
+    kind: Literal["code"] = "code"
+    line: str
+
+
+Remedy = Annotated[Setting | SchemeTrait | Action | Code, Field(discriminator="kind")]
 
 
 class ModelFacts(TypedResult):

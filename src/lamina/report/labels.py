@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lamina.diagnosis.measurement import Fact, Grid, Series
-from lamina.diagnosis.results import Action, Diagnosis, Remedy, SchemeTrait, Setting
+from lamina.diagnosis.results import Action, Code, Diagnosis, Remedy, SchemeTrait, Setting
 from lamina.formatting import count, toml_value
 
 FIELDS = (
@@ -130,9 +130,34 @@ class RemedyText:
         return " ".join(filter(None, (self.words, alternatives)))
 
 
+FOREIGN_SETTINGS = {
+    "schedule.learning_rate": "torch.optim.AdamW(model.parameters(), lr={value})",
+    "schedule.warmup_steps": "torch.optim.lr_scheduler.LinearLR(optimizer, 1 / {value}, total_iters={value})",
+    "train.clip_norm": "torch.nn.utils.clip_grad_norm_(model.parameters(), {value})",
+    "train.precision": "torch.autocast(device, dtype=torch.bfloat16)",
+    "optimiser.betas": "torch.optim.AdamW(model.parameters(), betas=({value}))",
+    "optimiser.eps": "torch.optim.AdamW(model.parameters(), eps={value})",
+}
+"""The line of PyTorch that has the effect of a config key, for models that are not Lamina's."""
+BOUNDED = {"schedule.learning_rate": "a learning rate of", "schedule.warmup_steps": "a warm-up of"}
+BOUNDS = {"<": "at most", ">": "at least", "=": ""}
+
+
+def _foreign_setting(remedy: Setting) -> RemedyText:
+    value = toml_value(remedy.value).strip("[]").strip('"')
+    line = FOREIGN_SETTINGS.get(remedy.key)
+    if line is None:
+        return RemedyText(code=(f"{remedy.key} {remedy.relation} {toml_value(remedy.value)}",))
+    bound = BOUNDS[remedy.relation]
+    words = BOUNDED.get(remedy.key, "")
+    return RemedyText(f"{words} {bound} {value}:" if words and bound else "", (line.format(value=value),))
+
+
 def remedy_text(remedy: Remedy, *, own_model: bool) -> RemedyText:
-    """A remedy as a line of a config; `own_model` says whether the model is Lamina's own, which has a config."""
+    """A remedy as a line of a config, or of PyTorch; `own_model`: whether it is Lamina's own, which has a config."""
     match remedy:
+        case Setting() if not own_model:
+            return _foreign_setting(remedy)
         case Setting():
             return RemedyText(code=(f"{remedy.key} {remedy.relation} {toml_value(remedy.value)}",))
         case SchemeTrait(schemes=()):
@@ -142,5 +167,7 @@ def remedy_text(remedy: Remedy, *, own_model: bool) -> RemedyText:
             return RemedyText(code=(f"model.residual = {first}", *others))
         case SchemeTrait():
             return RemedyText("a residual scheme such as", remedy.schemes)
+        case Code():
+            return RemedyText(code=(remedy.line,))
         case Action():
             return RemedyText(remedy.text)

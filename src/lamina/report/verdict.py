@@ -101,7 +101,9 @@ def _health(diagnosis: Diagnosis, stack: str, layer: int, checked: bool) -> Laye
     found = [
         each
         for each in diagnosis.findings
-        if each.location.stack == stack and layer in _layers_of(each) and each.severity in ("failure", "warning")
+        if each.location.stack == stack
+        and layer in _layers_of(each, diagnosis)
+        and each.severity in ("failure", "warning")
     ]
     worst = min(found, key=lambda each: ORDER.index(each.severity), default=None)
     if worst is None:
@@ -110,8 +112,14 @@ def _health(diagnosis: Diagnosis, stack: str, layer: int, checked: bool) -> Laye
     return LayerHealth(layer, worst.severity, f"{check_name(worst.check)}{value}")
 
 
-def _layers_of(finding: Finding) -> tuple[int, ...]:
-    return () if finding.location.layer is None else (finding.location.layer,)
+def _layers_of(finding: Finding, diagnosis: Diagnosis) -> list[int]:
+    """The layer of a finding; of one about layers without gradient, all that have none."""
+    named = [] if finding.location.layer is None else [finding.location.layer]
+    if finding.check != "untrained":
+        return named
+    shares = [each for each in diagnosis.measurements if each.key == "gradient-coverage"]
+    series = [line for each in shares for line in each.select(stack=finding.location.stack)]
+    return named + [int(x) for each in series for x, y in zip(each.x, each.y, strict=True) if y == 0]
 
 
 def changes(before: Diagnosis, after: Diagnosis) -> list[tuple[str, str, str, str]]:

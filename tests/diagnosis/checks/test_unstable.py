@@ -35,7 +35,7 @@ def test_updates_that_leave_them(furthest: float, severity: str) -> None:
     )
     assert (found.severity, found.value, found.threshold) == (severity, 2, 0)
     assert "at 2 of 9 watched steps, first at step 1,200, up to" in found.sentence
-    assert "clip the gradient" in advice(found)
+    assert "train.clip_norm = 1" in advice(found)
 
 
 def test_a_band_needs_several_updates_before_it_can_judge_one() -> None:

@@ -35,7 +35,7 @@ def test_a_gradient_that_stays_vanished_is_a_failure() -> None:
     assert (bad.severity, bad.value, bad.threshold) == ("failure", 0.005, 0.01)
     assert "below the threshold of 0.01 in 1 of them, first at step 2; it is still below" in bad.sentence
     assert "resi-dual" in advice(bad)
-    assert "lower the learning rate" in advice(bad)
+    assert "divide the learning rate" in advice(bad)
 
 
 def test_a_gradient_that_recovered_is_a_warning() -> None:

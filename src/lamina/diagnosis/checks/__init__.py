@@ -6,7 +6,7 @@ A file is a check if it defines a subclass of `base.Check`. Installed packages a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from pydantic import Field, create_model
@@ -57,6 +57,7 @@ def run_checks(
     thresholds: CheckThresholds | None = None,
     learning_rate: float | None = None,
     warmup: int | None = None,
+    placements: Collection[str | None] = (),
     samples: Sequence[Sequence[Measurement]] = (),
     scale: float = 1.0,
 ) -> tuple[Finding, ...]:
@@ -67,11 +68,14 @@ def run_checks(
     thresholds: the thresholds of all checks; None for the defaults.
     learning_rate: the highest learning rate at which Adam will train the model; None if it is unknown.
     warmup: the number of steps in which the learning rate rises to its highest value; None if it is unknown.
+    placements: the positions of the norms in the stacks, `pre` or `post`, which are not suggested as remedies either.
     samples: the same measurements of single seeds or batches; the spread of a value is their standard deviation times
         `scale`.
     """
     reasons = {each.key: each.reason for each in not_measured}
-    evidence, *others = (CheckEvidence(each, schemes, learning_rate, warmup) for each in (measurements, *samples))
+    evidence, *others = (
+        CheckEvidence(each, schemes, learning_rate, warmup, placements) for each in (measurements, *samples)
+    )
     found: list[Finding] = []
     for check in all_checks():
         chosen = check.Thresholds() if thresholds is None else thresholds.of(check)

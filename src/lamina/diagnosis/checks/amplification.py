@@ -13,11 +13,11 @@ from math import isnan
 
 from pydantic import PositiveFloat
 
-from lamina.diagnosis.checks.base import GENTLE, Check, CheckEvidence, GentleTraining, grade
+from lamina.diagnosis.checks.base import GENTLE, Check, CheckEvidence, GentleTraining, gentle_settings, grade
 from lamina.diagnosis.measurement import Fact, Location, Measurement
 from lamina.diagnosis.measures.layer_dependency import SUM_OF_SQUARES
 from lamina.diagnosis.measures.output_change import LINEAR_R_SQUARED, LOGARITHMIC_R_SQUARED
-from lamina.diagnosis.results import Action, Finding
+from lamina.diagnosis.results import Finding
 from lamina.formatting import short
 
 
@@ -77,8 +77,8 @@ class Amplification(Check):
             value=value,
             threshold=threshold,
             remedies=(
+                *gentle_settings(thresholds),
                 evidence.schemes_that_avoid("amplification"),
-                Action(text="lower the learning rate and lengthen the warm-up"),
             ),
         )
 

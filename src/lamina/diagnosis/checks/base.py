@@ -8,14 +8,14 @@ sets under `[diagnose.thresholds.<check>]`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from pydantic import PositiveFloat, PositiveInt
 
 from lamina import residual
 from lamina.diagnosis.measurement import Location, Measurement
-from lamina.diagnosis.results import Finding, Remedy, SchemeTrait, Severity
+from lamina.diagnosis.results import Finding, Remedy, SchemeTrait, Setting, Severity
 from lamina.options import Options
 from lamina.residual.base import Fault
 
@@ -33,6 +33,14 @@ class GentleTraining(Options):
     (Vaswani et al. 2017; Xiong et al. 2020, figure 2)."""
 
 
+def gentle_settings(options: GentleTraining) -> tuple[Setting, Setting]:
+    """The settings with which models usually train in spite of the fault; the learning rate is that of fine-tuning."""
+    return (
+        Setting(key="schedule.warmup_steps", relation=">", value=options.long_warmup),
+        Setting(key="schedule.learning_rate", relation="<", value=options.small_learning_rate),
+    )
+
+
 class CheckEvidence:
     """The evidence of checks: the measurements by key, the schemes in use, and the highest planned learning rate."""
 
@@ -42,9 +50,11 @@ class CheckEvidence:
         schemes: Sequence[str] = (),
         learning_rate: float | None = None,
         warmup: int | None = None,
+        placements: Collection[str | None] = (),
     ) -> None:
         self._by_key: Mapping[str, Measurement] = {each.key: each for each in measurements}
         self.schemes = tuple(schemes)
+        self._in_use = {*schemes, *(f"{each}-ln" for each in placements)}
         self.learning_rate = learning_rate
         """The highest learning rate at which Adam will train the model; None if it is unknown."""
         self.warmup = warmup
@@ -60,7 +70,7 @@ class CheckEvidence:
 
     def schemes_that_avoid(self, fault: Fault) -> SchemeTrait:
         """The remedy of another residual scheme: the schemes that avoid a fault, according to papers or our runs."""
-        able = (each.name for each in residual.schemes() if fault in each.avoids and each.name not in self.schemes)
+        able = (each.name for each in residual.schemes() if fault in each.avoids and each.name not in self._in_use)
         return SchemeTrait(avoids=fault, schemes=tuple(able))
 
 

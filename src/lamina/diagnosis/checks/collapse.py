@@ -59,8 +59,8 @@ class Collapse(Check):
                 value=share,
                 threshold=threshold,
                 remedies=(
-                    evidence.schemes_that_avoid("collapse"),
                     Action(text="use fewer layers, which may reach the same loss"),
+                    evidence.schemes_that_avoid("collapse"),
                 ),
             )
 

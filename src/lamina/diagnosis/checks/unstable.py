@@ -16,7 +16,7 @@ from lamina.diagnosis.measures.watched_updates import (
     STEPS_WITH_SINGLE_UPDATES_OUTSIDE,
     WATCHED_STEPS,
 )
-from lamina.diagnosis.results import Action, Finding
+from lamina.diagnosis.results import Action, Finding, Setting
 from lamina.formatting import count, short
 from lamina.options import Options
 
@@ -57,9 +57,7 @@ class Unstable(Check):
             value=outside,
             threshold=0.0,
             remedies=(
-                Action(
-                    text="examine the batches of these steps; lower the learning rate, lengthen the warm-up, or clip "
-                    "the gradient"
-                ),
+                Setting(key="train.clip_norm", value=1.0),
+                Action(text="halve the learning rate or double the warm-up, and examine the batches of these steps"),
             ),
         )

@@ -16,7 +16,7 @@ from lamina.diagnosis.checks.base import Check, CheckEvidence
 from lamina.diagnosis.measurement import Fact, Location, Measurement
 from lamina.diagnosis.measures.gradient_coverage import CAUSES
 from lamina.diagnosis.recording.parameters import Cause
-from lamina.diagnosis.results import Action, Finding, Severity
+from lamina.diagnosis.results import Action, Code, Finding, Remedy, Severity
 from lamina.formatting import count, short
 
 REASONS: dict[Cause, str] = {
@@ -35,12 +35,14 @@ REMEDIES: dict[Cause, str] = {
     "not in the optimiser": 'optimiser.add_param_group({{"params": model.get_submodule("{module}").parameters()}})',
     "unused": "call {module} in the forward pass, or remove it",
     "without effect": "use the output of {module} in the loss, or remove it",
-    "zero gain": "initialise {zero} to 1",
-    "zero-initialised": "initialise {zero} to small random numbers",
+    "zero gain": 'torch.nn.init.ones_(model.get_parameter("{zero}"))',
+    "zero-initialised": 'torch.nn.init.normal_(model.get_parameter("{zero}"), std=0.02)',
     "zero gradient": "examine the activations around {module}: a smaller initialisation or learning rate, or GELU for "
     "ReLU",
 }
 
+LINES_OF_CODE: tuple[Cause, ...] = ("frozen", "not in the optimiser", "zero gain", "zero-initialised")
+"""Causes whose remedy is a line of code."""
 EXPERT = re.compile(r"expert", re.IGNORECASE)
 """Modules to which a router may send no token of a few small batches."""
 NEVER_TRAINED: tuple[Cause, ...] = ("frozen", "detached", "unused", "without effect")
@@ -101,8 +103,13 @@ class Untrained(Check):
             location=Location(stack=stack, layer=first.location.layer, module=module),
             value=min(shares.values(), default=0.0),
             threshold=0.0,
-            remedies=(Action(text=REMEDIES[cause].format(module=module, zero=first.quantity)),),
+            remedies=(_remedy(cause, module, first.quantity),),
         )
+
+
+def _remedy(cause: Cause, module: str, zero: str) -> Remedy:
+    text = REMEDIES[cause].format(module=module, zero=zero)
+    return Code(line=text) if cause in LINES_OF_CODE else Action(text=text)
 
 
 def _severity(

@@ -72,7 +72,7 @@ class Vanished(Check):
             value=least,
             threshold=threshold,
             remedies=(
-                Action(text="lower the learning rate or lengthen the warm-up"),
+                Action(text="divide the learning rate by 3, or double the warm-up, and start again"),
                 evidence.schemes_that_avoid("learning-rate"),
             ),
         )

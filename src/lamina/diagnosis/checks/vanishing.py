@@ -12,7 +12,7 @@ from math import isnan
 
 from pydantic import PositiveFloat
 
-from lamina.diagnosis.checks.base import GENTLE, Check, CheckEvidence, GentleTraining, grade
+from lamina.diagnosis.checks.base import GENTLE, Check, CheckEvidence, GentleTraining, gentle_settings, grade
 from lamina.diagnosis.measurement import FactName, Location, Measurement
 from lamina.diagnosis.measures.gradient_along_stream import BELOW_TO_ABOVE
 from lamina.diagnosis.measures.gradient_at_norms import INPUT_TO_OUTPUT
@@ -72,8 +72,8 @@ class Vanishing(Check):
             value=share,
             threshold=threshold,
             remedies=(
+                *gentle_settings(thresholds),
                 evidence.schemes_that_avoid("vanishing"),
-                Action(text="lengthen the warm-up or use fewer layers"),
             ),
         )
 

@@ -30,7 +30,7 @@ class WatchedStreams(Measure):
     position = 350
 
     def take(self, evidence: Evidence) -> Measurement:
-        history = require(evidence.history)
+        history = [each for each in require(evidence.history) if each.streams]  # a spike is observed without streams
         observed = [{stream.stack: stream for stream in each.streams} for each in history]
         stacks = list(dict.fromkeys(stack for each in observed for stack in each))
         if not stacks:
