@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lamina.diagnosis.measurement import Fact, Location, Series, Stage
-from lamina.diagnosis.results import Action, Diagnosis, Remedy, SchemeTrait, Setting
+from lamina.diagnosis.results import Action, Code, Diagnosis, Remedy, SchemeTrait, Setting
 from lamina.report.labels import (
     conditions,
     depth_name,
@@ -117,9 +117,20 @@ def test_names_of_models_differ() -> None:
         (
             Setting(key="schedule.learning_rate", relation="<", value=3e-4),
             "schedule.learning_rate < 3e-4",
-            "schedule.learning_rate < 3e-4",
+            "a learning rate of at most 3e-4: torch.optim.AdamW(model.parameters(), lr=3e-4)",
         ),
-        (Setting(key="train.precision", value="bf16"), 'train.precision = "bf16"', 'train.precision = "bf16"'),
+        (
+            Setting(key="optimiser.betas", value=(0.9, 0.95)),
+            "optimiser.betas = [0.9, 0.95]",
+            "torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95))",
+        ),
+        (
+            Setting(key="train.precision", value="bf16"),
+            'train.precision = "bf16"',
+            "torch.autocast(device, dtype=torch.bfloat16)",
+        ),
+        (Setting(key="other.key", value=3), "other.key = 3", "other.key = 3"),
+        (Code(line="model.requires_grad_()"), "model.requires_grad_()", "model.requires_grad_()"),
         (
             SchemeTrait(avoids="vanishing", schemes=("b2t", "pre-ln", "resi-dual")),
             'model.residual = "b2t", "pre-ln" or "resi-dual"',
