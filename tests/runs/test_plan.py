@@ -14,8 +14,10 @@ from lamina.data.sources import source_options
 from lamina.data.store import Store
 from lamina.report.terminal.runs import show_plan
 from lamina.runs.plan import SavedTensors, make_plan
+from lamina.runs.run import Run
 from lamina.tasks import build_task
 from lamina.training.config import RunConfig
+from support.small_runs import config_for
 
 MODEL = {"model_dim": 64, "feed_forward_dim": 128, "num_heads": 4, "num_layers": 4, "dropout": 0.1}
 
@@ -138,3 +140,9 @@ def test_the_plan_says_what_it_assumes(store: Store, capsys: pytest.CaptureFixtu
     shown = " ".join(capsys.readouterr().out.split())
     assert "Time: 8 devices of 312 teraFLOP/s each in fp32, of which 35% is reached" in shown
     assert "Memory: weights, gradients and optimiser state in fp32" in shown
+
+
+@pytest.mark.parametrize(("task", "unit"), [("translation", "tokens"), ("speech-recognition", "frames")])
+def test_the_size_of_a_step_has_the_unit_of_the_task(task: str, unit: str, stores: Path, tmp_path: Path) -> None:
+    config = config_for(task, stores, data={"max_tokens": 1500})
+    assert Run(config, tmp_path / "run").plan().size_unit == unit

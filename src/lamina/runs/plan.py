@@ -47,6 +47,8 @@ class Plan:
     activations: int
     activations_checkpointed: int
     tokens_per_step: int
+    size_unit: str
+    """What a step counts: tokens, or frames of speech."""
     flops_per_step: int
     steps: int
     """The number of steps of the whole run."""
@@ -107,6 +109,7 @@ def make_plan(
         optimiser=held * config.optimiser.choose().state_tensors(),
         activations=saved_bytes[False],
         activations_checkpointed=saved_bytes[True],
+        size_unit=task.size_unit,
         tokens_per_step=config.data.max_tokens or round(batches.plan.sizes.mean() * len(whole)),
         flops_per_step=flops,
         steps=steps,

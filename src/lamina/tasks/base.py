@@ -94,6 +94,8 @@ class Task:
     """The output layer of that model."""
     num_segments: ClassVar[int] = 0
     """The number of segment embeddings of that model, where the user chooses none."""
+    size_unit: ClassVar[str] = "tokens"
+    """What the size of an example and of a batch counts."""
     metric: ClassVar[str]
     """The metric that selects the best checkpoint, a key of what `evaluate` returns."""
     directions_per_example: ClassVar[int] = 1

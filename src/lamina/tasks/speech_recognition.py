@@ -48,6 +48,7 @@ class SpeechRecognition(SequenceToSequence):
     embedded = "embedded-speech"
     fields = ("audio", "target")
     input_field = "audio"
+    size_unit = "frames"
     metric = "wer"
     higher_is_better = False
     options: Options

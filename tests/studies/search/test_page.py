@@ -10,13 +10,13 @@ import pytest
 from lamina.studies.samples import Sample
 from lamina.studies.search.page import REMARK, save_search, search_page, show_search
 from lamina.studies.search.result import ScoredSetting, SearchResult
-from lamina.studies.search.settings import Setting
+from lamina.studies.search.settings import SearchSetting
 
 
 def result_of(*, seeds: int = 2) -> SearchResult:
     """Twelve settings, of which the last has no metric."""
     settings = [
-        Setting((("data.batch_examples", batch), ("schedule.learning_rate", rate), ("train.epochs", epochs)))
+        SearchSetting((("data.batch_examples", batch), ("schedule.learning_rate", rate), ("train.epochs", epochs)))
         for batch, rate, epochs in itertools.product((16, 32), (1e-5, 3e-5, 1e-4), (3, 5))
     ]
     scored = [
@@ -50,7 +50,7 @@ def test_a_single_seed_has_no_interval() -> None:
 
 
 def test_without_numbers_there_is_no_figure(tmp_path: Path) -> None:
-    settings = [Setting((("model.residual", name),)) for name in ("b2t", "pre-ln")]
+    settings = [SearchSetting((("model.residual", name),)) for name in ("b2t", "pre-ln")]
     scored = [ScoredSetting(setting, Sample({1: 5.0, 2: 6.0}), {}) for setting in settings]
     save_search(SearchResult("accuracy", True, scored, {}, {}), tmp_path / "search.html")
     assert " against " not in (tmp_path / "search.html").read_text()

@@ -8,7 +8,7 @@ import pytest
 
 from lamina.config import read_values
 from lamina.errors import UserError
-from lamina.studies.search.settings import Setting, read_search
+from lamina.studies.search.settings import SearchSetting, read_search
 from lamina.training.config import RunConfig
 
 SEARCH = """
@@ -58,13 +58,13 @@ def test_a_searched_scheme_brings_no_options_of_another(tmp_path: Path) -> None:
 
 def test_names_of_folders_are_safe_and_distinct() -> None:
     values = ["runs/a", "runs:a", "../x", "y" * 200, ["post-ln", "pre-ln"], "b2t"]
-    names = [Setting((("start_from", value),)).name for value in values]
+    names = [SearchSetting((("start_from", value),)).name for value in values]
     assert len(set(names)) == len(names)
     assert names[-1] == "start_fromb2t"
     for name in names:
         assert "/" not in name
         assert len(name) < 220
-    clash = Setting((("model.dropout", 0.1), ("task_options.dropout", 0.2)))
+    clash = SearchSetting((("model.dropout", 0.1), ("task_options.dropout", 0.2)))
     assert clash.name == "model.dropout0.1-task_options.dropout0.2"
 
 

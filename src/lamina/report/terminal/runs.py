@@ -114,10 +114,8 @@ def show_plan(plan: Plan) -> None:
     console = open_console(soft_wrap=False, markup=True)
     console.print(f"{plan.parameters:,.0f} parameters\n")
     console.print(table)
-    tera = plan.flops_per_step / 1e12
-    console.print(
-        f"\n{tera:,.3f} teraFLOPs a step of {plan.tokens_per_step:,.0f} tokens, {duration(plan.seconds)} in all"
-    )
+    tera, batch = plan.flops_per_step / 1e12, f"{plan.tokens_per_step:,.0f} {plan.size_unit}"
+    console.print(f"\n{tera:,.3f} teraFLOPs a step of {batch}, {duration(plan.seconds)} in all")
     console.print()
     for assumption in plan.assumptions:
         console.print(assumption, style="dim", markup=False)

@@ -12,7 +12,7 @@ from lamina.runs.run import Run
 from lamina.studies.compare import describe_errors, train_cells
 from lamina.studies.engines import Engine
 from lamina.studies.samples import Sample
-from lamina.studies.search.settings import SearchCell, Setting
+from lamina.studies.search.settings import SearchCell, SearchSetting
 from lamina.tasks import TASKS
 
 
@@ -20,7 +20,7 @@ from lamina.tasks import TASKS
 class ScoredSetting:
     """A setting with the metric of its runs after their last step, on the validation split."""
 
-    setting: Setting
+    setting: SearchSetting
     scores: Sample
     """By seed; None for a run without a metric, such as one that diverged."""
     states: Mapping[str, int]
@@ -46,12 +46,12 @@ class SearchResult:
 
     @classmethod
     def read(
-        cls, settings: Sequence[Setting], cells: Sequence[SearchCell], folder: Path, errors: Mapping[str, str]
+        cls, settings: Sequence[SearchSetting], cells: Sequence[SearchCell], folder: Path, errors: Mapping[str, str]
     ) -> SearchResult:
         """Read the metrics of all runs from their folders."""
         task = TASKS[cells[0].config.task]
-        scores: dict[Setting, dict[int | None, float | None]] = {setting: {} for setting in settings}
-        states: dict[Setting, dict[str, int]] = {setting: {} for setting in settings}
+        scores: dict[SearchSetting, dict[int | None, float | None]] = {setting: {} for setting in settings}
+        states: dict[SearchSetting, dict[str, int]] = {setting: {} for setting in settings}
         reasons: dict[str, str] = {}
         for cell in cells:
             if cell.name in errors:
@@ -84,9 +84,9 @@ class SearchResult:
         return Sample({seed: chosen and chosen[1] for seed, chosen in self.chosen_by_seed.items()})
 
     @property
-    def chosen_by_seed(self) -> dict[int | None, tuple[Setting, float] | None]:
+    def chosen_by_seed(self) -> dict[int | None, tuple[SearchSetting, float] | None]:
         """The best setting of each seed, and its metric."""
-        found: dict[int | None, tuple[Setting, float] | None] = {}
+        found: dict[int | None, tuple[SearchSetting, float] | None] = {}
         for each in self.ranked:  # where several are equal, the one with the better mean is chosen
             for seed, value in each.scores.by_seed.items():
                 before = found.setdefault(seed, None)
@@ -112,7 +112,7 @@ class IncompleteSearch(UserError):
 
 
 def run_search(
-    settings: Sequence[Setting], cells: Sequence[SearchCell], folder: Path, engine: Engine | None = None
+    settings: Sequence[SearchSetting], cells: Sequence[SearchCell], folder: Path, engine: Engine | None = None
 ) -> SearchResult:
     """Train every run that has no result yet. If some end with an error, the result of the others is raised with it."""
     errors = train_cells(cells, folder, engine)

@@ -27,7 +27,7 @@ class SearchOptions(Options):
 
 
 @dataclass(frozen=True)
-class Setting:
+class SearchSetting:
     """One combination of the values that are searched."""
 
     values: tuple[tuple[str, Any], ...]
@@ -60,7 +60,7 @@ class Setting:
 class SearchCell:
     """One run of a search."""
 
-    setting: Setting
+    setting: SearchSetting
     seed: int
     config: RunConfig
     is_diagnosed: ClassVar[bool] = False
@@ -71,7 +71,7 @@ class SearchCell:
         return f"{self.setting.name}-seed{self.seed}"
 
 
-def read_search(values: Mapping[str, Any], where: str) -> tuple[list[Setting], list[SearchCell]]:
+def read_search(values: Mapping[str, Any], where: str) -> tuple[list[SearchSetting], list[SearchCell]]:
     """All settings, and their runs seed by seed, so that an interrupted search has equally many of each setting.
 
     values: those of a config file with a section `[search]`, before validation.
@@ -86,7 +86,8 @@ def read_search(values: Mapping[str, Any], where: str) -> tuple[list[Setting], l
     if not searched:
         raise UserError(f"{where}: {SEARCH} has no key of the config; list values as {EXAMPLE}")
     settings = [
-        Setting(tuple(zip(searched, combination, strict=True))) for combination in itertools.product(*searched.values())
+        SearchSetting(tuple(zip(searched, combination, strict=True)))
+        for combination in itertools.product(*searched.values())
     ]
     base = {key: value for key, value in values.items() if key != SEARCH}
     configs = [_config(base, setting, where) for setting in settings]
@@ -117,7 +118,7 @@ def _lists(section: Mapping[str, Any], where: str, prefix: str = "") -> Iterator
         yield key, value
 
 
-def _config(base: Mapping[str, Any], setting: Setting, where: str) -> RunConfig:
+def _config(base: Mapping[str, Any], setting: SearchSetting, where: str) -> RunConfig:
     values = dict(base)
     for key, value in setting.values:
         values = with_value(values, key, value, RunConfig)
