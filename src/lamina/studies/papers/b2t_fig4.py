@@ -39,17 +39,22 @@ class B2TFig4(Study):
         return all_of(_steps(results))
 
     def exhibits(self, results: ResultTable) -> list[Exhibit]:
-        layers = sorted({int(each.labels["layer"]) for each in results})
-        panels = [
-            scheme_panel(f"decoder layer {layer}", results, "place", "gradient", ["post-ln"], layer=layer)
-            for layer in layers
-        ]
         caption = (
             "Gradient norms inside a post-LN decoder layer of an 18-18 model. (1), (3), (5): the sums before the norms "
             "of self-attention, cross-attention and feed-forward; (2), (4): the outputs of the first two norms. (6), "
             "the output of the layer, is not in the paper's figures."
         )
-        return [Exhibit("Figures 7 a, 7 b and 4", caption, panels, Axes(x="place", y="gradient norm"))]
+        axes = Axes(x="place", y="gradient norm")
+        layers = sorted({int(each.labels["layer"]) for each in results})
+        return [  # each with axes of its own, as in the paper: gradients of low layers are far smaller
+            Exhibit(
+                title,
+                caption,
+                [scheme_panel(f"decoder layer {layer}", results, "place", "gradient", ["post-ln"], layer=layer)],
+                axes,
+            )
+            for layer, title in zip(layers, ("Figure 7 a", "Figure 7 b", "Figure 4"), strict=False)
+        ]
 
 
 def gradients_inside(decoder: StackRecord, layer: int) -> list[float | None]:
