@@ -83,10 +83,12 @@ class StudyResult(TypedResult):
         return STUDIES[self.study]().judge(self.results)
 
     def write(self, folder: Path) -> Path:
-        """Write it to `<folder>/<study>.<scale>.json`."""
+        """Write it to `<folder>/<study>.<scale>.json`, with a line for each sample."""
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{self.study}.{self.scale}.json"
-        write_file(file, self.model_dump_json(indent=1).encode() + b"\n")
+        head = self.model_dump_json(indent=1, exclude={"samples"}).removesuffix("\n}")
+        samples = ",\n".join(f"  {each.model_dump_json()}" for each in self.samples)
+        write_file(file, f'{head},\n "samples": [\n{samples}\n ]\n}}\n'.encode())
         return file
 
     @classmethod
