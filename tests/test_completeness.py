@@ -23,6 +23,7 @@ from lamina.diagnosis.measures import MEASURES
 from lamina.model.initialisation import Initialisation
 from lamina.registry import Registry
 from lamina.residual import SCHEMES
+from lamina.studies.papers import STUDIES
 from lamina.tasks import TASKS
 from lamina.training.optimisers import OPTIMISERS
 from lamina.training.schedule import ScheduleOptions
@@ -112,7 +113,11 @@ def diagnosed() -> dict[str, set[str]]:
 
 
 def test_every_module_has_a_test_of_its_name() -> None:
-    members = {member for registry, _ in SUITES.values() for member in map(registry.__getitem__, own(registry))}
+    members: set[type] = {
+        member for registry, _ in SUITES.values() for member in map(registry.__getitem__, own(registry))
+    }
+    # studies/papers/test_training_claims.py checks the claims of all studies that train models
+    members |= {study for study in map(STUDIES.__getitem__, own(STUDIES)) if study().runs("tiny")}
     covered = {str(Path(inspect.getfile(member)).resolve().relative_to(SOURCE.resolve())) for member in members}
     missing = without_mirrored_test(SOURCE, TESTS)
     assert [each for each in missing if each not in covered | set(WITHOUT_OWN_TEST)] == []
