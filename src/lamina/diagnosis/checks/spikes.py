@@ -28,7 +28,7 @@ class Spikes(Check):
         """Number of followed steps below which nothing is said: the first 32 are what later ones are compared with
         (`diagnose.spikes.min_observed`)."""
 
-    reads = ("watched-gradient-norm",)
+    reads = ("watched-gradient-norm", "watched-loss")
     position = 12
 
     def judge(self, evidence: CheckEvidence, thresholds: Thresholds) -> Iterator[Finding]:
