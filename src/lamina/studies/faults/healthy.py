@@ -36,7 +36,7 @@ STOCK: dict[str, tuple[str, dict[str, Any]]] = {
     "BERT-base": ("BertForMaskedLM", {}),
     "Llama, 12 layers of width 768": ("LlamaForCausalLM", WIDE | {"intermediate_size": 2048}),
     "NeoX, 12 layers of width 768": ("GPTNeoXForCausalLM", WIDE | {"intermediate_size": 3072}),
-    "T5 6-6": ("T5ForConditionalGeneration", {"num_layers": 6}),
+    "T5 6-6": ("T5ForConditionalGeneration", {"num_layers": 6, "decoder_start_token_id": 0}),
     "ViT-base": ("ViTForImageClassification", {"num_labels": 1000}),
     "OPT": ("OPTForCausalLM", SMALL | {"ffn_dim": 1024, "word_embed_proj_dim": 256}),
     "Bloom": ("BloomForCausalLM", SMALL | {"n_layer": 6, "n_head": 4}),
