@@ -84,6 +84,7 @@ def metric(name: str, folder: Path) -> Any:
 
 STRICT: dict[str, dict[str, float]] = {
     "vanishing": {"warning": 1.1, "failure": 0.7},
+    "spikes": {"observed": 10},
     "vanished": {"share": 0.6},
     "learning_rate": {"gradient_share": 0.7},
     "amplification": {"warning": 0.4, "failure": 0.6},

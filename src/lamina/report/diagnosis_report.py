@@ -9,7 +9,7 @@ from lamina.diagnosis.measurement import Measurement
 from lamina.diagnosis.results import Diagnosis, Finding
 from lamina.diagnosis.watching.watch import Watch
 from lamina.report.pages.diagnosis import diagnosis_page, save_diagnoses
-from lamina.report.verdict import changes
+from lamina.report.headline import changes
 
 
 @dataclass(frozen=True)

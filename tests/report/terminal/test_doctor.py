@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from lamina.report.terminal.doctor import show_examination
-from lamina.training.machine.doctor import Advice, Bf16, Determinism, Examination, Memory, Processor
+from lamina.training.machine.doctor import Advice, Bf16, Determinism, Examination, AllocatorMemory, Processor
 
 FOUND = Examination(
     versions={"lamina": "1.2", "torch": "2.99"},
     processor=Processor("some CPU [/x]", cores=2, threads=1, threads_chosen="1", instructions=("avx2",)),
-    memory=Memory("2.36", "", {"MALLOC_ARENA_MAX": "2"}),
+    memory=AllocatorMemory("2.36", "", {"MALLOC_ARENA_MAX": "2"}),
     devices=(),
     bf16=Bf16(announced=True, killed_by="SIGILL", limit_helps=True),
     determinism=Determinism("cpu", identical=True, steps=20, seconds=1.25, threads=1),

@@ -14,3 +14,8 @@ BREAKING: dict[str, tuple[str, Change]] = {"A-49": ("parameters in millions", la
 
 def test_claims() -> None:
     check_claims(AdminTable4, PAPER, BREAKING)
+
+
+def test_its_only_claim_is_about_the_sizes() -> None:
+    (judged,) = AdminTable4().judge(PAPER)
+    assert (judged.claim.id, judged.verdict.outcome) == ("A-49", "holds")

@@ -14,7 +14,7 @@ from lamina.training.machine.allocator import exported_settings
 from lamina.training.machine.doctor import (
     Bf16,
     Determinism,
-    Memory,
+    AllocatorMemory,
     Processor,
     advise,
     check_determinism,
@@ -22,7 +22,7 @@ from lamina.training.machine.doctor import (
 )
 
 PROCESSOR = Processor("some CPU", cores=4, threads=4, threads_chosen=None, instructions=())
-MEMORY = Memory("2.36", "", exported_settings())
+MEMORY = AllocatorMemory("2.36", "", exported_settings())
 BF16 = Bf16(announced=True, killed_by="", limit_helps=False)
 SAME = Determinism("cpu", identical=True, steps=3, seconds=1.0, threads=4)
 
@@ -51,7 +51,7 @@ def test_each_finding_has_a_line_that_changes_it() -> None:
     [line] = lines(memory=replace(MEMORY, settings={}))
     assert line.startswith("export MALLOC_MMAP_THRESHOLD_=")
     assert lines(memory=replace(MEMORY, settings={}, replacement="jemalloc")) == []
-    assert lines(memory=Memory(None, "", {})) == []
+    assert lines(memory=AllocatorMemory(None, "", {})) == []
     killed = replace(BF16, killed_by="SIGILL")
     assert lines(bf16_support=replace(killed, limit_helps=True)) == ["export ONEDNN_MAX_CPU_ISA=AVX512_CORE"]
     assert lines(bf16_support=killed) == ["lamina train … train.precision=fp32"]

@@ -78,3 +78,15 @@ def test_the_kept_lists_are_used_after_the_first_step(monkeypatch: pytest.Monkey
     train(network, optimiser, 0, 1)
     monkeypatch.setattr(torch.optim.Adam, "step", lambda self, closure=None: pytest.fail("torch's own step"))
     train(network, optimiser, 1, 3)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS)
+def test_hooks_run_once_a_step_although_torch_has_hooked_its_own_class_too(ours: Any, theirs: Any) -> None:
+    build(theirs, model())
+    network = model()
+    optimiser = build(ours, network)
+    calls: list[str] = []
+    optimiser.register_step_pre_hook(lambda *_: calls.append("before"))
+    optimiser.register_step_post_hook(lambda *_: calls.append("after"))
+    train(network, optimiser, 0, 3, skipped=1)
+    assert calls == ["before", "after"] * 3

@@ -14,7 +14,7 @@ from lamina.report.labels import check_name
 from lamina.report.pages.page import form_of, render, write_text
 from lamina.report.tables import Table
 from lamina.report.terms import Terms
-from lamina.report.verdict import changes, headline, health_strips, model_facts
+from lamina.report.headline import changes, headline, health_strips, model_facts
 from lamina.residual.card import Card, card
 
 

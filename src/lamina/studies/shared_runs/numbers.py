@@ -22,9 +22,9 @@ DIGITS = 5
 """The significant digits of the numbers."""
 LOSSES = ("loss", "nll")
 Points = tuple[tuple[int, float], ...]
-Place = tuple[str, tuple[tuple[str, Label], ...]]
+ResultPlace = tuple[str, tuple[tuple[str, Label], ...]]
 """A quantity, and labels besides those of the run."""
-ALWAYS: tuple[Place, ...] = (("trained", ()), ("validation loss", ()), ("best validation loss", ()))
+ALWAYS: tuple[ResultPlace, ...] = (("trained", ()), ("validation loss", ()), ("best validation loss", ()))
 """Quantities that every run has, with None for one that failed."""
 
 
@@ -67,12 +67,12 @@ class RunNumbers(TypedResult):
     def has_failed(self) -> bool:
         return self.state == "failed"
 
-    def at_the_end(self, study: str) -> dict[Place, float | None]:
+    def at_the_end(self, study: str) -> dict[ResultPlace, float | None]:
         """The numbers at the end by quantity and labels; none of a run that failed."""
         if self.has_failed:
             return {}
         losses = [loss for _, loss in self.validation_loss]
-        found: dict[Place, float | None] = {
+        found: dict[ResultPlace, float | None] = {
             ("trained", ()): 1.0,
             ("validation loss", ()): losses[-1],
             ("best validation loss", ()): min(losses),
@@ -87,7 +87,7 @@ class RunNumbers(TypedResult):
             found[row.quantity, tuple(sorted(row.labels.items()))] = row.value
         return found
 
-    def curves(self) -> Iterator[tuple[Place, float]]:
+    def curves(self) -> Iterator[tuple[ResultPlace, float]]:
         """The losses by step, of a run that failed too."""
         for name, points in (("training", self.training_loss), ("validation", self.validation_loss)):
             for step, loss in points:

@@ -43,7 +43,7 @@ class Processor:
 
 
 @dataclass(frozen=True)
-class Memory:
+class AllocatorMemory:
     glibc: str | None
     """The version of glibc; None with another C library."""
     replacement: str
@@ -84,7 +84,7 @@ class Advice:
 class Examination:
     versions: Mapping[str, str]
     processor: Processor
-    memory: Memory
+    memory: AllocatorMemory
     devices: tuple[str, ...]
     """The accelerators that torch can use; empty if there are none."""
     bf16: Bf16
@@ -107,7 +107,7 @@ def examine_machine(environment: Mapping[str, str] = os.environ) -> Examination:
     )
 
 
-def advise(processor: Processor, memory: Memory, bf16_support: Bf16, determinism: Determinism) -> list[Advice]:
+def advise(processor: Processor, memory: AllocatorMemory, bf16_support: Bf16, determinism: Determinism) -> list[Advice]:
     """What to change, the most useful first."""
     advice = []
     if processor.threads != processor.cores:
@@ -181,9 +181,9 @@ def _processor(environment: Mapping[str, str]) -> Processor:
     )
 
 
-def _memory(environment: Mapping[str, str]) -> Memory:
+def _memory(environment: Mapping[str, str]) -> AllocatorMemory:
     settings = allocator.chosen_settings(environment)
-    return Memory(allocator.glibc_version(), allocator.replacement(environment), settings)
+    return AllocatorMemory(allocator.glibc_version(), allocator.replacement(environment), settings)
 
 
 def _bf16() -> Bf16:

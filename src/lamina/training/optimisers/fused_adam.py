@@ -13,6 +13,14 @@ import torch
 from torch import Tensor, nn
 
 
+def _without_hooks(step: Any) -> Any:
+    """A class's step without the hooks that torch adds when an optimiser of that class is built.
+
+    Torch adds them to each class once: those of the derived class run already.
+    """
+    return step.__wrapped__ if getattr(step, "hooked", False) else step
+
+
 class _KeptLists:
     """The tensors of a parameter group, in the order of the kernel's arguments."""
 
@@ -43,7 +51,7 @@ class FusedStep(torch.optim.Optimizer):
         is_scaled = hasattr(self, "grad_scale") or hasattr(self, "found_inf")  # the loss scale of fp16
         if closure is not None or is_scaled or not has_all or not self._keep_lists():
             self._kept = None
-            return super().step(closure)
+            return _without_hooks(super().step.__func__)(self, closure)
         assert self._kept is not None
         update = torch._fused_adamw_ if self._decoupled else torch._fused_adam_
         for group, lists, given in zip(self.param_groups, self._kept, gradients, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lamina.diagnosis.measurement import Location, Stage
 from lamina.diagnosis.results import Diagnosis, Finding, ModelFacts, Severity
-from lamina.report.verdict import changes, headline, health_strips, model_facts
+from lamina.report.headline import changes, headline, health_strips, model_facts
 from support.measurements import line, measurement
 
 FACTS = ModelFacts(layers={"h": 4}, placements={"h": "pre"}, width=64, parameters=1000, trained=900, batch=(4, 32))

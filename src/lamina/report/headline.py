@@ -18,24 +18,24 @@ PLACEMENTS = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Headline:
     """The headline of a diagnosis."""
 
     severity: Severity
     text: str
 
 
-def headline(diagnosis: Diagnosis) -> Verdict:
+def headline(diagnosis: Diagnosis) -> Headline:
     """One sentence about the whole model, from the worst finding."""
     found = [each for each in diagnosis.findings if each.severity != "not measured"]
     worst = [each for each in found if each.severity == "failure"] or [
         each for each in found if each.severity == "warning"
     ]
     if not found:
-        return Verdict("not measured", "Nothing could be checked")
+        return Headline("not measured", "Nothing could be checked")
     if not worst:
         checks = len({each.check for each in found})
-        return Verdict("fine", f"No fault found by {count(checks, 'check')}")
+        return Headline("fine", f"No fault found by {count(checks, 'check')}")
     severity = worst[0].severity
     during = diagnosis.spread_over == "steps"
     if severity == "failure":
@@ -44,7 +44,7 @@ def headline(diagnosis: Diagnosis) -> Verdict:
         opening = "Something in training needs a look" if during else "This model may train badly"
     others = len(worst) - 1
     more = f" (and {count(others, f'other {severity}')})" if others else ""
-    return Verdict(severity, f"{opening}: {check_name(worst[0].check)}{_place(worst[0])}{more}")
+    return Headline(severity, f"{opening}: {check_name(worst[0].check)}{_place(worst[0])}{more}")
 
 
 def _place(finding: Finding) -> str:
