@@ -63,7 +63,7 @@ def test_the_command_prints_the_step_and_writes_its_page(tmp_path: Path) -> None
     run, page = small_run(tmp_path, "translation"), tmp_path / "step.html"
     shown = CliRunner().invoke(app, ["replay", str(run), "--step", "7", "--output", str(page)])
     assert shown.exit_code == 0, shown.output
-    for text in ("Step 7", "gradient norm before clipping", "the same bits as in metrics.jsonl", "encoder layer 1"):
+    for text in ("Step 7", "gradient norm before clipping", "the same bits as in the run's metrics", "encoder layer 1"):
         assert text in " ".join(shown.stdout.split())
     html = page.read_text()
     for text in ("Gradient norms by layer", "Updates by layer", "The residual stream", "The batch", "<svg"):

@@ -171,21 +171,16 @@ class _BatchResults:
 
 def _examine_batch(of_model: Evidence, gradients: ExpectedGradient, with_passes: Sequence[Measure]) -> _BatchResults:
     """Record one pass and reduce the record to measurements; its gradients are added to the sums."""
-    structure, found, notes = _examine_record(require(of_model.model), of_model.passes[0], gradients)
-    of_model = replace(of_model, structure=structure)
-    found += [take(each, of_model) for each in with_passes]
-    return _BatchResults(structure, *_sorted_out(found), notes)
-
-
-def _examine_record(
-    model: nn.Module, run: Pass, gradients: ExpectedGradient
-) -> tuple[ModelStructure, list[Measurement | NotMeasured], list[str]]:
-    """The measures of a recorded pass; the record is released before the measures with passes of their own."""
-    record, notes = record_pass(model, run)
+    model = require(of_model.model)
+    record, notes = record_pass(model, of_model.passes[0])
     structure = structure_of(model, record)
     gradients.add(record.gradients)
     of_record = Evidence(structure=structure, record=record)
-    return structure, [take(each, of_record) for each in measures_that_need("record")], notes
+    found = [take(each, of_record) for each in measures_that_need("record")]
+    del record, of_record  # released before the measures with passes of their own
+    of_model = replace(of_model, structure=structure)
+    found += [take(each, of_model) for each in with_passes]
+    return _BatchResults(structure, *_sorted_out(found), notes)
 
 
 def _sorted_out(found: Iterable[Measurement | NotMeasured]) -> tuple[list[Measurement], list[NotMeasured]]:

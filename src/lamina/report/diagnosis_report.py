@@ -8,8 +8,8 @@ from pathlib import Path
 from lamina.diagnosis.measurement import Measurement
 from lamina.diagnosis.results import Diagnosis, Finding
 from lamina.diagnosis.watching.watch import Watch
-from lamina.report.pages.diagnosis import diagnosis_page, save_diagnoses
 from lamina.report.headline import changes
+from lamina.report.pages.diagnosis import diagnosis_page, save_diagnoses
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from lamina.data.text_rules.bert_vocabulary import find_bert_vocabulary, read_be
 from lamina.errors import UserError
 from lamina.files.hashes import hash_file
 from lamina.model.options import Head, ModelOptions
+from lamina.residual.post_ln import PostLN
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 NAMES = (
@@ -112,7 +113,7 @@ def _values(config: Mapping[str, Any], head: Head) -> dict[str, Any]:
     return {
         "kind": "encoder",
         "head": head,
-        "residual": "post-ln",
+        "residual": PostLN.name,
         "num_layers": config.get("num_hidden_layers", 12),
         "model_dim": config.get("hidden_size", 768),
         "feed_forward_dim": config.get("intermediate_size", 3072),

@@ -31,7 +31,7 @@ from support.processes import run_in_processes
 from support.small_models import small_model
 from support.training_loops import ForeignModel, adam, loop, take
 
-WATCHED = {"vanished", "conditioning", "overflow", "untrained", "non-finite"}
+WATCHED = {"vanished", "conditioning", "overflow", "untrained", "non-finite", "clipped"}
 """The checks that three watched steps are enough for."""
 """The checks that can be run on observations."""
 

@@ -11,7 +11,15 @@ from jinja2 import UndefinedError
 from lamina.errors import UserError
 from lamina.report.pages.page import form_of, render, write_text
 
-CONTENT = {"title": "<b> & *c*", "models": (), "overview": None, "sections": (), "not_measured": (), "cards": ()}
+CONTENT = {
+    "title": "<b> & *c*",
+    "models": (),
+    "changes": None,
+    "overview": None,
+    "sections": (),
+    "not_measured": (),
+    "cards": (),
+}
 
 
 @pytest.mark.parametrize(("name", "form"), [("a.html", "html"), ("a.HTM", "html"), ("a.md", "md")])

@@ -19,7 +19,7 @@ def test_signs_that_cannot_be_seen_are_shown() -> None:
 
 def test_the_loss_is_compared_with_the_runs() -> None:
     assert "same bits" in compare_loss(STEP)
-    assert "2.5000000001 in metrics.jsonl" in compare_loss(replace(STEP, recorded_loss=2.5000000001))
+    assert "2.5000000001 in the run's metrics" in compare_loss(replace(STEP, recorded_loss=2.5000000001))
     assert "not compared" in compare_loss(replace(STEP, recorded_loss=None))
     diverged = replace(STEP, update=None, divergence="the loss of step 1250 is not finite, first in the output of head")
     assert compare_loss(diverged) == ""

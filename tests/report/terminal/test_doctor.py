@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lamina.report.terminal.doctor import show_examination
-from lamina.training.machine.doctor import Advice, Bf16, Determinism, Examination, AllocatorMemory, Processor
+from lamina.training.machine.doctor import Advice, AllocatorMemory, Bf16, Determinism, Examination, Processor
 
 FOUND = Examination(
     versions={"lamina": "1.2", "torch": "2.99"},

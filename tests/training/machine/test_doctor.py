@@ -12,9 +12,9 @@ import torch
 from lamina.training.machine import bf16, doctor
 from lamina.training.machine.allocator import exported_settings
 from lamina.training.machine.doctor import (
+    AllocatorMemory,
     Bf16,
     Determinism,
-    AllocatorMemory,
     Processor,
     advise,
     check_determinism,

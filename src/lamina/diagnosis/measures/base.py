@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lamina.diagnosis.measurement import Axes, Description, Fact, FactName, Grid, Measurement, Series
+from lamina.diagnosis.planned_update import PlannedUpdate, planned_update
 from lamina.diagnosis.recording.passes import Pass, as_written, backward, state_restored
-from lamina.diagnosis.recording.planned import PlannedUpdate, planned_update
 from lamina.diagnosis.recording.records import MatrixName, Record
 from lamina.diagnosis.results import ModelFacts
 from lamina.residual.base import Placement

@@ -18,8 +18,8 @@ from torch.optim import Adam
 from lamina.diagnosis.measurement import Axes, Fact, Location, Measurement, Series
 from lamina.diagnosis.measures.base import POWER, Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.statistics import fit_power
+from lamina.diagnosis.planned_update import LEARNING_RATE
 from lamina.diagnosis.recording.passes import Pass, as_written, backward, recording
-from lamina.diagnosis.recording.planned import LEARNING_RATE
 
 STEPS = (0, 1, 2, 3)
 MOST_LAYERS = 16

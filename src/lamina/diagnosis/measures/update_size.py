@@ -21,9 +21,9 @@ from torch import Tensor
 
 from lamina.diagnosis.measurement import Axes, Fact, FactName, Location, Measurement, Series
 from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
+from lamina.diagnosis.planned_update import PlannedUpdate
 from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.matrices import NamedMatrix
-from lamina.diagnosis.recording.planned import PlannedUpdate
 from lamina.diagnosis.recording.taps import norm_of
 
 RATIO_LINE, ANGLE_LINE = "ratio", "angle"

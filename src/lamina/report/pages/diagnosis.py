@@ -10,11 +10,11 @@ from lamina.diagnosis.results import Diagnosis
 from lamina.errors import UserError
 from lamina.report.figures.section import figure_sections
 from lamina.report.findings import NamedDiagnosis, name_diagnoses, overview, with_figures
+from lamina.report.headline import changes, headline, health_strips, model_facts
 from lamina.report.labels import check_name
 from lamina.report.pages.page import form_of, render, write_text
 from lamina.report.tables import Table
 from lamina.report.terms import Terms
-from lamina.report.headline import changes, headline, health_strips, model_facts
 from lamina.residual.card import Card, card
 
 

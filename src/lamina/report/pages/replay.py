@@ -80,12 +80,12 @@ def compare_loss(replay: Replay) -> str:
     if replay.update is None:
         return ""
     if replay.recorded_loss is None:
-        return "metrics.jsonl has no loss of this step, as train.log_every is larger than 1: not compared."
+        return "The run's metrics have no loss of this step, as train.log_every is larger than 1: not compared."
     if replay.is_identical:
-        return "The loss has the same bits as in metrics.jsonl."
+        return "The loss has the same bits as in the run's metrics."
     return (
-        f"The loss is {replay.update.loss!r}, but {replay.recorded_loss!r} in metrics.jsonl: another machine, number "
-        "of processes or threads, or version of torch or Lamina rounds differently."
+        f"The loss is {replay.update.loss!r}, but {replay.recorded_loss!r} in the run's metrics: another machine, "
+        "number of processes or threads, or version of torch or Lamina rounds differently."
     )
 
 

@@ -74,7 +74,7 @@ def by_year(results: ResultTable, caption: str, depths: Sequence[str], schemes: 
     table = score_table(results, caption, rows, columns, "scheme, layers")
     averages = [_average_cell(results, labels) for labels in rows.values()]
     body = tuple((*row, average) for row, average in zip(table.rows, averages, strict=True))
-    return Table(caption, (*table.headings, "average"), body, table.remark)
+    return Table(caption, (*table.headings, "mean"), body, table.remark)
 
 
 def average_bleu(results: ResultTable, scheme: str, depth: str, **labels: Label) -> Sample:

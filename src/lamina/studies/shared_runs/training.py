@@ -101,7 +101,7 @@ class SharedRuns:
     def _train(self, runs: Sequence[SeededRun], archive: RunArchive) -> None:
         """Train the runs seed by seed, so that after an interruption all conditions have equally many seeds."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        lock = Lock(self.folder / ".lock")
+        lock = Lock(self.folder / "runs.owner")
         lock.acquire()
         try:
             measured = {each.name: {run.key for run in self.seeded(each)} for each in self.measuring}

@@ -142,7 +142,7 @@ def _train(device: str, steps: int, seconds: float | None = None) -> tuple[dict[
     """The weights after some updates, and the number of these updates."""
     options = ModelOptions.read(
         {"preset": "iwslt", "num_layers": 2, "model_dim": 128, "num_heads": 4, "feed_forward_dim": 256}
-        | {"vocab_size": 2000, "residual": "b2t"},
+        | {"vocab_size": 2000},
         where="lamina doctor",
     )
     torch.manual_seed(1)

@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from lamina.diagnosis.recording.planned import PlannedUpdate, planned_update
+from lamina.diagnosis.planned_update import PlannedUpdate, planned_update
 from lamina.errors import UserError
 
 
