@@ -164,7 +164,7 @@ def test_a_run_that_is_killed_resumes_exactly(config: Path, whole: Path, tmp_pat
 
 
 def test_a_full_disk_while_a_model_trains(config: Path, whole: Path, tmp_path: Path) -> None:
-    process = start_training(config, tmp_path / "run", limit=20_000)
+    process = start_training(config, tmp_path / "run", limit=40_000)
     _, said = process.communicate()
     assert process.returncode == 2
     assert "make room" in said
