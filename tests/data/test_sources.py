@@ -72,7 +72,7 @@ def test_an_archive_in_the_folder_is_unpacked_and_prepared(tmp_path: Path) -> No
     assert len(store["test"]) == 5
     assert len(store["train"]) + len(store["valid"]) == 300
     tokenizer = store.tokenizer()
-    assert tokenizer.decode(store["test"].tokens("source", 1)) == "de TEDX.dev2012"
+    assert tokenizer.decode(store["test"].tokens("source", 1)) == "de tedx.dev2012", "lower-cased as the papers have it"
     again = source_options("iwslt14-de-en", str(tmp_path), str(tmp_path / "store"), tokenizer={"size": 300})
     assert prepare(again).manifest == store.manifest
 
@@ -110,3 +110,8 @@ def test_every_language_pair_of_opus_becomes_a_set(tmp_path: Path) -> None:
     store = prepare(options)
     assert store.sets("train") == ("train/an-en", "train/de-en")
     assert store.tokenizer().languages == ("an", "de", "en")
+
+
+def test_a_changed_key_of_a_section_leaves_the_others() -> None:
+    options = source_options("embedded-speech", ".", "store", tokenizer={"min_frequency": 2})
+    assert (options.tokenizer.kind, options.tokenizer.min_frequency) == ("character", 2)

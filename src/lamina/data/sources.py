@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lamina.config import read_overrides, read_values
+from lamina.config import merge, read_overrides, read_values
 from lamina.data.catalogue import SOURCES, Source
 from lamina.data.language_pair import LanguagePair
 from lamina.data.prepare_options import PrepareOptions
@@ -35,12 +35,12 @@ def find_source(chosen: str | Source, load_tasks: LoadTasks = dict) -> Source:
 
 
 def source_options(chosen: str | Source, folder: str, output: str, **changes: Any) -> PrepareOptions:
-    """The options that prepare a data set from `folder`, unpacking its archives first; `changes` override."""
+    """The options that prepare a data set from `folder`, unpacking its archives first; `changes` override, key by key."""
     source = find_source(chosen)
     name = chosen if isinstance(chosen, str) else source.title
     _unpack_missing(name, source, Path(folder))
     options = source.options | (_opus_pairs(Path(folder), source.pairs) if source.pairs else {})
-    prepared = PrepareOptions.read({**options, "folder": folder, "output": output, **changes}, name)
+    prepared = PrepareOptions.read(merge({**options, "folder": folder, "output": output}, changes, None), name)
     missing = [file for file in _files(prepared) if source.downloads and not (Path(folder) / file).exists()]
     if missing:
         raise _explain_missing(name, source, folder, missing)
