@@ -35,7 +35,7 @@ def find_source(chosen: str | Source, load_tasks: LoadTasks = dict) -> Source:
 
 
 def source_options(chosen: str | Source, folder: str, output: str, **changes: Any) -> PrepareOptions:
-    """The options that prepare a data set from `folder`, unpacking its archives first; `changes` override, key by key."""
+    """The options that prepare a data set from `folder`, unpacking its archives first; single keys can be changed."""
     source = find_source(chosen)
     name = chosen if isinstance(chosen, str) else source.title
     _unpack_missing(name, source, Path(folder))

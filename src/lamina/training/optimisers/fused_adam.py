@@ -51,7 +51,8 @@ class FusedStep(torch.optim.Optimizer):
         is_scaled = hasattr(self, "grad_scale") or hasattr(self, "found_inf")  # the loss scale of fp16
         if closure is not None or is_scaled or not has_all or not self._keep_lists():
             self._kept = None
-            return _without_hooks(super().step.__func__)(self, closure)
+            usual: Any = super().step
+            return _without_hooks(usual.__func__)(self, closure)
         assert self._kept is not None
         update = torch._fused_adamw_ if self._decoupled else torch._fused_adam_
         for group, lists, given in zip(self.param_groups, self._kept, gradients, strict=True):
