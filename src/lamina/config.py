@@ -29,7 +29,7 @@ def read_values(path: str | Path, overrides: Sequence[str] = (), kind: type[Opti
     """
     values = _read_file(Path(path), kind, seen=())
     for override in overrides:
-        values = merge(values, _read_override(override), kind)
+        values = _merge(values, _read_override(override), kind)
     return values
 
 
@@ -37,7 +37,7 @@ def read_overrides(overrides: Sequence[str], example: str = EXAMPLE) -> Values:
     """Overrides alone; `example` is shown in the message about one that is not of the form `key=value`."""
     values: Values = {}
     for override in overrides:
-        values = merge(values, _read_override(override, example), None)
+        values = _merge(values, _read_override(override, example), None)
     return values
 
 
@@ -68,7 +68,7 @@ def _read_file(path: Path, kind: type[Options] | None, seen: tuple[Path, ...]) -
         return values
     if not isinstance(base, str):
         raise UserError(f'{path}: extends must name one file, not {base!r}, such as extends = "base.toml"')
-    return merge(_read_file(path.parent / base, kind, (*seen, path.resolve())), values, kind)
+    return _merge(_read_file(path.parent / base, kind, (*seen, path.resolve())), values, kind)
 
 
 def _read_override(override: str, example: str = EXAMPLE) -> Values:
@@ -86,7 +86,7 @@ def _read_override(override: str, example: str = EXAMPLE) -> Values:
 
 def with_value(values: Values, key: str, value: Any, kind: type[Options] | None = None) -> Values:
     """The values with one replaced: `with_value(values, "train.epochs", 3, RunConfig)`."""
-    return merge(values, _nested(key, value), kind)
+    return _merge(values, _nested(key, value), kind)
 
 
 def _nested(key: str, value: Any) -> Values:
@@ -95,7 +95,7 @@ def _nested(key: str, value: Any) -> Values:
     return value
 
 
-def merge(base: Values, change: Mapping[str, Any], kind: type[Options] | None) -> Values:
+def _merge(base: Values, change: Mapping[str, Any], kind: type[Options] | None) -> Values:
     """Merge key by key. Where `change` names another task or scheme, the options of the former one are dropped."""
     merged = dict(base)
     for name, named in (options_of(kind) if kind else {}).items():
@@ -104,7 +104,7 @@ def merge(base: Values, change: Mapping[str, Any], kind: type[Options] | None) -
     for key, value in change.items():
         both_tables = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
         inner = section_of(kind, key) if kind else None
-        merged[key] = merge(merged[key], value, inner) if both_tables else value
+        merged[key] = _merge(merged[key], value, inner) if both_tables else value
     return merged
 
 

@@ -15,7 +15,7 @@ import pytest
 from lamina.data import catalogue
 from lamina.data.catalogue import SOURCES, Download
 from lamina.data.prepare import prepare
-from lamina.data.sources import source_options
+from lamina.data.sources import chosen_options, source_options
 from lamina.errors import UserError
 
 
@@ -72,7 +72,7 @@ def test_an_archive_in_the_folder_is_unpacked_and_prepared(tmp_path: Path) -> No
     assert len(store["test"]) == 5
     assert len(store["train"]) + len(store["valid"]) == 300
     tokenizer = store.tokenizer()
-    assert tokenizer.decode(store["test"].tokens("source", 1)) == "de tedx.dev2012", "lower-cased as the papers have it"
+    assert tokenizer.decode(store["test"].tokens("source", 1)) == "de TEDX.dev2012"
     again = source_options("iwslt14-de-en", str(tmp_path), str(tmp_path / "store"), tokenizer={"size": 300})
     assert prepare(again).manifest == store.manifest
 
@@ -113,5 +113,5 @@ def test_every_language_pair_of_opus_becomes_a_set(tmp_path: Path) -> None:
 
 
 def test_a_changed_key_of_a_section_leaves_the_others() -> None:
-    options = source_options("embedded-speech", ".", "store", tokenizer={"min_frequency": 2})
+    options = chosen_options("embedded-speech", ["tokenizer.min_frequency=2"], {"output": "store"})
     assert (options.tokenizer.kind, options.tokenizer.min_frequency) == ("character", 2)

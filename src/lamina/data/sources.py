@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lamina.config import merge, read_overrides, read_values
+from lamina.config import read_overrides, read_values
 from lamina.data.catalogue import SOURCES, Source
 from lamina.data.language_pair import LanguagePair
 from lamina.data.prepare_options import PrepareOptions
@@ -18,6 +18,7 @@ from lamina.data.synthetic import known_fields
 from lamina.errors import UserError, unknown
 from lamina.files.archive import unpack
 from lamina.files.hashes import hash_file
+from lamina.options import section_of
 
 LoadTasks = Callable[[], Mapping[str, Source]]
 """A function that imports all tasks and returns the data sets that they bring, by name. It is called only for names
@@ -35,12 +36,12 @@ def find_source(chosen: str | Source, load_tasks: LoadTasks = dict) -> Source:
 
 
 def source_options(chosen: str | Source, folder: str, output: str, **changes: Any) -> PrepareOptions:
-    """The options that prepare a data set from `folder`, unpacking its archives first; single keys can be changed."""
+    """The options that prepare a data set from `folder`, unpacking its archives first; `changes` override."""
     source = find_source(chosen)
     name = chosen if isinstance(chosen, str) else source.title
     _unpack_missing(name, source, Path(folder))
     options = source.options | (_opus_pairs(Path(folder), source.pairs) if source.pairs else {})
-    prepared = PrepareOptions.read(merge({**options, "folder": folder, "output": output}, changes, None), name)
+    prepared = PrepareOptions.read({**options, "folder": folder, "output": output, **changes}, name)
     missing = [file for file in _files(prepared) if source.downloads and not (Path(folder) / file).exists()]
     if missing:
         raise _explain_missing(name, source, folder, missing)
@@ -59,6 +60,9 @@ def chosen_options(
         return PrepareOptions.read(values, where=what)
     source = find_source(what, load_tasks)
     changes = {**read_overrides(overrides), **chosen}
+    for key in changes.keys() & source.options.keys():
+        if section_of(PrepareOptions, key) is not None:  # a changed key leaves the others of its section
+            changes[key] = {**source.options[key], **changes[key]}
     if "output" not in changes:
         raise UserError(f"say where the store goes: lamina prepare {what} --output data/{what}")
     named = what if what in SOURCES else source
