@@ -116,8 +116,8 @@ class SpikeDetector:
     def add(self, value: float) -> tuple[float, float] | None:
         """Mean and standard deviation of the values before, if this one begins a spike.
 
-        Of several steps in a row only the first counts. A spike enters the window as the value from which on it is one,
-        so that it neither hides the next spike nor makes a higher level a spike for ever.
+        Of several steps in a row only the first counts. A spike is added to the window as the limit mean + 6σ, not as
+        its own value: the limit then stays low enough for the next spike, and follows values that remain high.
         """
         if not isfinite(value):
             return None
