@@ -1,8 +1,8 @@
 """Replay of one step of a run, seen from inside.
 
-A step is a function of the seed and of the checkpoint before it. So the newest checkpoint before the step is loaded, the
-steps up to it are repeated, and the step itself is watched. Everything is done in a temporary folder, with links to the
-checkpoints: the run folder is only read.
+A step is a function of the seed and of the checkpoint before it. So the newest checkpoint before the step is loaded,
+the steps up to it are repeated, and the step itself is watched. Everything is done in a temporary folder, with links to
+the checkpoints: the run folder is only read.
 """
 
 from __future__ import annotations
