@@ -19,8 +19,8 @@ test: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(PYTEST) -n 2 -m "not slow and not distributed and not faults and not peers and not browser and not documented and not nightly"
 
 check: $(VENV)/.dev
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

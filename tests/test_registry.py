@@ -65,3 +65,18 @@ def test_packages_add_members_and_broken_ones_are_left_out(animals: Any, tmp_pat
     assert "'ant' (someones:Bee) is left out: the name is already in use" in texts[0]
     assert "'broken' (someones:None_) cannot be used" in texts[1]
     assert "not a subclass of animals.base.Animal" in texts[2]
+
+
+def test_a_script_adds_members_for_its_own_process(animals: Any) -> None:
+    from animals.base import Animal  # type: ignore[import-not-found]
+
+    first = type("Dodo", (Animal,), {"__module__": "__main__"})
+    second = type("Dodo", (Animal,), {"__module__": "__main__"})
+    animals.add("dodo", first)
+    assert animals["dodo"].name == "dodo"
+    animals.add("dodo", second)
+    assert animals["dodo"] is second, "the cell of a notebook is run again"
+    with pytest.raises(UserError, match=r"animal 'ant': the name is in use by animals\.ant\.Ant; choose another"):
+        animals.add("ant", first)
+    with pytest.raises(UserError, match=r"animal 'json': <class 'dict'> is not a subclass of animals\.base\.Animal"):
+        animals.add("json", dict)

@@ -4,7 +4,8 @@
 
 `translation.py` in that folder defines the task `translation`: the class in it whose name is the file's, with `-` for
 `_`. Classes of other names, and files without such a class, are shared code. Installed packages add members through
-the entry-point group; a member that cannot be loaded is left out with a warning.
+the entry-point group; a member that cannot be loaded is left out with a warning. A script or notebook adds one with
+`TASKS.add("reversal", Reversal)`, for its own process only.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from importlib import metadata
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from lamina.errors import unknown
+from lamina.errors import UserError, unknown
 
 Member = TypeVar("Member")
 
@@ -71,6 +72,16 @@ class Registry(Generic[Member]):
             raise unknown(self.kind, name, self.members)
         return self.members[name]
 
+    def add(self, name: str, member: type[Member]) -> None:
+        """Add a member for this process. Adding a class of the same name again replaces it, as in a notebook."""
+        if not (isinstance(member, type) and issubclass(member, self.base)):
+            raise UserError(f"{self.kind} {name!r}: {member!r} is not a subclass of {_full_name(self.base)}")
+        present = self.members.get(name)
+        if present is not None and _full_name(present) != _full_name(member):
+            raise UserError(f"{self.kind} {name!r}: the name is in use by {_full_name(present)}; choose another")
+        setattr(member, self.attribute, name)
+        self.members[name] = member
+
     def is_member(self, module: ModuleType, candidate: type[Member], name: str) -> bool:
         """Whether a class of a file is the member that the file is named after."""
         return getattr(candidate, self.attribute, None) == name
@@ -87,9 +98,13 @@ class Registry(Generic[Member]):
         try:
             member = entry.load()
             if not issubclass(member, self.base):
-                raise TypeError(f"not a subclass of {self.base.__module__}.{self.base.__qualname__}")
+                raise TypeError(f"not a subclass of {_full_name(self.base)}")
         except Exception as error:  # another package's code may raise anything, and Lamina must still work
             warnings.warn(f"{where} cannot be used, left out: {error}", stacklevel=2)
             return
         setattr(member, self.attribute, entry.name)
         found[entry.name] = member
+
+
+def _full_name(of: type[Any]) -> str:
+    return f"{of.__module__}.{of.__qualname__}"
