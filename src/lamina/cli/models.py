@@ -124,6 +124,25 @@ def predict(
     predict_file(loaded, input_file, output_file, texts=texts or (), output_format=output_format)
 
 
+@app.command(
+    rich_help_panel=MODELS,
+    epilog="Examples: lamina export runs/b2t --to hf · lamina export runs/b2t --to hf --output b2t-hf",
+)
+def export(
+    run: Annotated[str, typer.Argument(help="A run folder.")],
+    to: Annotated[str, typer.Option(help="The format: hf.")],
+    output: Annotated[str | None, typer.Option(help="A new folder; by default RUN-FORMAT.", show_default=False)] = None,
+    checkpoint: Checkpoint = BEST,
+) -> None:
+    """Write a trained model in the format of another library."""
+    from lamina.interop.exports.export import export_run
+
+    folder = Path(f"{Path(run)}-{to}" if output is None else output)
+    for note in export_run(_load(run, checkpoint, None, None, False), to, folder):
+        say(f"Note: {note}.")
+    say(f"The model in the format {to}: {folder}")
+
+
 def _load(path: str, checkpoint: str, overrides: list[str] | None, beam: int | None, int8: bool) -> Run:
     from lamina.api import load
     from lamina.config import read_overrides

@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from lamina.errors import UserError
-from lamina.model.cache import Cache, Memory
+from lamina.model.cache import KeyValues, Memory
 from lamina.model.embedding import rotate
 from lamina.model.kernels.dropout import Dropout, attend_with_dropout
 from lamina.model.sequences import Sequences
@@ -98,7 +98,7 @@ class SelfAttention(Attention):
             )
         self.causal, self.rotary = causal, rotary
 
-    def forward(self, x: Tensor, sequences: Sequences, cache: Cache | None = None) -> Tensor:
+    def forward(self, x: Tensor, sequences: Sequences, cache: KeyValues | None = None) -> Tensor:
         queries, keys, values = self.heads(self.query(x)), self.heads(self.key(x)), self.heads(self.value(x))
         if self.rotary:
             queries, keys = rotate(queries, sequences.positions), rotate(keys, sequences.positions)
@@ -119,7 +119,12 @@ class CrossAttention(Attention):
     kind = "cross-attention"
 
     def forward(
-        self, x: Tensor, sequences: Sequences, memory: Tensor, memory_sequences: Sequences, cache: Cache | None = None
+        self,
+        x: Tensor,
+        sequences: Sequences,
+        memory: Tensor,
+        memory_sequences: Sequences,
+        cache: KeyValues | None = None,
     ) -> Tensor:
         source = None if cache is None else cache.memory(self.layer)
         if source is None:

@@ -14,7 +14,7 @@ stored once. Masking the slots of other rows costs little, because all rows of a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -30,6 +30,16 @@ class Memory(NamedTuple):
     keys: Tensor  # (sentences, kv_heads, length, head_dim)
     values: Tensor
     mask: Tensor | None  # (sentences, 1, 1, length), True at real tokens
+
+
+class KeyValues(Protocol):
+    """What attention needs of a cache: Lamina's own, or that of another library."""
+
+    def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor | None]: ...
+
+    def memory(self, layer: int) -> Memory | None: ...
+
+    def keep_memory(self, layer: int, memory: Memory) -> None: ...
 
 
 class Cache:

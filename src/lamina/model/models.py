@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from lamina.errors import UserError
-from lamina.model.cache import Cache
+from lamina.model.cache import Cache, KeyValues
 from lamina.model.embedding import ConvolutionalFrontEnd
 from lamina.model.heads import AdaptiveHead, ClassHead, CtcHead, MaskedWordHead, WordHead, WordLosses
 from lamina.model.options import ModelOptions, pair
@@ -87,7 +87,12 @@ class EncoderDecoder(Transformer):
         return self.source_embedding(self.tables["source"], ids, sequences), sequences
 
     def decode(
-        self, ids: Tensor, sequences: Sequences, memory: Tensor, memory_sequences: Sequences, cache: Cache | None = None
+        self,
+        ids: Tensor,
+        sequences: Sequences,
+        memory: Tensor,
+        memory_sequences: Sequences,
+        cache: KeyValues | None = None,
     ) -> Tensor:
         """The decoder's packed output; with a cache, for the next tokens only."""
         x = self.target_embedding(self.tables[self._target], ids, sequences)
@@ -217,14 +222,17 @@ class SingleStack(Transformer):
         x = self.embedding(self.tables["input"], ids, sequences, segments)
         return self.stack(x, sequences=sequences), sequences
 
+    def decode(self, ids: Tensor, sequences: Sequences, cache: KeyValues) -> Tensor:
+        """The stack's packed output for the next tokens of a causal model."""
+        return self.stack(self.embedding(self.tables["input"], ids, sequences), sequences=sequences, cache=cache)
+
     def step(self, ids: Tensor, lengths: Lengths, cache: Cache, *, last: bool = False) -> Tensor:
         """The scores after each of the next tokens of every row, or after the `last` of each; the cache stores the
         tokens."""
         if self.options.kind != "decoder" or self.options.head == "none":
             raise UserError("only a causal model (kind 'decoder') with a head can be decoded token by token")
         sequences = cache.next(lengths)
-        x = self.embedding(self.tables["input"], ids, sequences)
-        hidden = self.stack(x, sequences=sequences, cache=cache)
+        hidden = self.decode(ids, sequences, cache)
         cache.advance()
         return self.head(sequences.last_of(hidden) if last else hidden, self.output_table)
 

@@ -1,0 +1,15 @@
+"""Hugging Face's Auto classes for Lamina's models: importing this module registers them.
+
+import lamina.huggingface
+model = AutoModelForSeq2SeqLM.from_pretrained("folder")     # made by `lamina export RUN --to hf`
+"""
+
+from __future__ import annotations
+
+from lamina.interop.library import require
+
+require("transformers", "lamina.huggingface", "transformers")
+
+from lamina.interop.auto_models.register import register  # noqa: E402  only after the check
+
+register()
