@@ -30,10 +30,15 @@ def study(
         Path, typer.Option(help="A folder with numbers of runs that need not be trained again.")
     ] = LEDGER,
     output: Annotated[Path | None, typer.Option(help="The page: .html or .md; by default in the folder.")] = None,
+    train: Annotated[
+        bool,
+        typer.Option(help="Whether to train runs; without, the result is that of the runs that have ended."),
+    ] = True,
 ) -> None:
     """Repeat a table or figure of the papers, and say which of its claims hold.
 
-    An interrupted study is continued by the same command. `all` runs those without an up-to-date result.
+    An interrupted study is continued by the same command. `all` runs those without an up-to-date result. With
+    --no-train, a study that was interrupted has a result with fewer seeds, which says so.
     """
     from lamina.files.progress import progress_bar
     from lamina.report.pages.page import form_of
@@ -47,12 +52,12 @@ def study(
         show_studies(folder)
         return
     if name == "all":
-        show_all(run_all(folder, scale, (ledger,)))  # type: ignore[arg-type]
+        show_all(run_all(folder, scale, (ledger,), train=train))  # type: ignore[arg-type]
         return
     page = output or folder / f"{name}.{scale}.html"
     form_of(page)  # before the work, not after it
     with progress_bar() as progress:
-        result = run_study(name, folder, scale, progress, (ledger,))  # type: ignore[arg-type]
+        result = run_study(name, folder, scale, progress, (ledger,), train=train)  # type: ignore[arg-type]
     file = result.write(folder)
     save_study(result, page)
     show_result(result, file, page)

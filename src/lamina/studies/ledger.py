@@ -21,6 +21,7 @@ from lamina.diagnosis.measurement import TypedResult
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
 from lamina.files.progress import Progress, no_progress
+from lamina.studies.order import cheapest_first
 from lamina.studies.papers import STUDIES
 from lamina.studies.result_table import Label, ResultRow, ResultTable
 from lamina.studies.reuse import result_versions
@@ -60,6 +61,8 @@ class StudyResult(TypedResult):
     """The result versions of the code that trained its runs, by component."""
     runs: tuple[str, ...] = ()
     """The keys of its runs in `runs.jsonl`."""
+    missing: int = 0
+    """The number of runs that had not been trained yet: some conditions have fewer seeds, or none."""
     verdicts: dict[str, Verdict]
     """The verdicts by claim."""
     samples: tuple[StoredSample, ...]
@@ -77,6 +80,11 @@ class StudyResult(TypedResult):
         """Whether the study, or code that its runs depend on, has changed since."""
         study = STUDIES[self.study]()
         return self.version != study.version or self.components != run_versions(study, self.scale)
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether nothing is to be measured again or trained."""
+        return not self.is_stale and not self.missing
 
     def judge(self) -> list[JudgedClaim]:
         """The verdicts of the study's claims on these results, by the code as it is now."""
@@ -102,15 +110,22 @@ class StudyResult(TypedResult):
 
 
 def run_study(
-    name: str, folder: Path, scale: Scale = "tiny", progress: Progress = no_progress, known: Sequence[Path] = ()
+    name: str,
+    folder: Path,
+    scale: Scale = "tiny",
+    progress: Progress = no_progress,
+    known: Sequence[Path] = (),
+    *,
+    train: bool = True,
 ) -> StudyResult:
     """Make all measurements of a study and judge its claims. Data and runs are kept in `folder`.
 
     known: further folders with the numbers of runs, which need not be trained again.
+    train: whether runs are trained; otherwise the result is that of the runs that have ended.
     """
     study, began = STUDIES[name](), time.perf_counter()
     measuring = [each() for each in STUDIES.members.values() if each().measures_trained]
-    shared = SharedRuns(folder, scale, known, measuring, progress=progress)
+    shared = SharedRuns(folder, scale, known, measuring, progress=progress, train=train)
     samples = tuple(stored(study.measure(StudyContext(folder, scale, progress, shared))))
     result = StudyResult(
         study=name,
@@ -122,6 +137,7 @@ def run_study(
         versions={"lamina": __version__, "torch": torch.__version__, "python": platform.python_version()},
         components=run_versions(study, scale),
         runs=tuple(dict.fromkeys(each.key for each in shared.seeded(study))),
+        missing=shared.count_missing(study),
         verdicts={},
         samples=samples,
     )
@@ -130,17 +146,18 @@ def run_study(
 
 
 def run_all(
-    folder: Path, scale: Scale = "tiny", known: Sequence[Path] = ()
+    folder: Path, scale: Scale = "tiny", known: Sequence[Path] = (), *, train: bool = True
 ) -> Iterator[tuple[str, StudyResult | UserError]]:
-    """Run every study that has no up-to-date result in the folder; yields each with its result, or why there is none.
+    """Run every study that has no up-to-date result in one of the folders; yields each with its result, or why there is
+    none.
 
-    Studies without training come first, then those with the fewest runs.
+    Studies that decide many claims at little cost come first.
     """
-    done = {each.study for each in read_ledger(folder) if each.scale == scale and not each.is_stale}
-    waiting = sorted(set(STUDIES) - done, key=lambda name: sum(len(run.seeds) for run in STUDIES[name]().runs(scale)))
-    for name in waiting:
+    results = [result for each in (folder, *known) for result in read_ledger(each)]
+    done = {each.study for each in results if each.scale == scale and each.is_up_to_date}
+    for name in cheapest_first(set(STUDIES) - done, scale):
         try:
-            result = run_study(name, folder, scale, known=known)
+            result = run_study(name, folder, scale, known=known, train=train)
         except UserError as error:
             yield name, error
         else:

@@ -37,7 +37,8 @@ def publish_ledger(source: Path, target: Path) -> dict[str, StudyResult]:
 
 
 def choose_results(found: Sequence[StudyResult]) -> dict[str, StudyResult]:
-    """One result for each study: of the largest scale; then one that is not stale; then the newest; then the last."""
+    """One result for each study: of the largest scale; then one that is not stale; then that with the fewest runs
+    missing; then the newest; then the last."""
     chosen: dict[str, StudyResult] = {}
     for each in found:
         other = chosen.get(each.study)
@@ -46,5 +47,5 @@ def choose_results(found: Sequence[StudyResult]) -> dict[str, StudyResult]:
     return dict(sorted(chosen.items()))
 
 
-def _rank(result: StudyResult) -> tuple[int, bool, int]:
-    return -SCALES.index(result.scale), not result.is_stale, result.made.toordinal()
+def _rank(result: StudyResult) -> tuple[int, bool, int, int]:
+    return -SCALES.index(result.scale), not result.is_stale, -result.missing, result.made.toordinal()

@@ -7,8 +7,9 @@ import math
 from lamina.studies.papers.admin_table1 import PAIRS, AdminTable1
 from lamina.studies.result_table import ResultTable
 from support.made_results import Change, check_claims, rows
+from support.made_runs import made_results, scored
 
-PAPER = ResultTable(
+GRADIENTS = ResultTable(
     row
     for encoder, decoder in PAIRS
     for stack in ("encoder", "decoder")
@@ -16,7 +17,13 @@ PAPER = ResultTable(
     for slope in [0.1 if (stack, decoder) == ("decoder", "post-ln") else -0.01]
     for row in rows("gradient", math.exp(slope * at), encoder=encoder, decoder=decoder, stack=stack, sublayer=at)
 )
-BREAKING: dict[str, tuple[str, Change]] = {"A-11": ("gradient", lambda row: float(row.labels["sublayer"]))}
+PAPER = ResultTable(
+    [*GRADIENTS, *made_results(AdminTable1(), lambda run: scored(None if run["encoder"] == "post-ln" else 28.0))]
+)
+BREAKING: dict[str, tuple[str, Change]] = {
+    "A-11": ("gradient", lambda row: float(row.labels["sublayer"])),
+    "A-12": ("trained", lambda row: None if row.labels["decoder"] == "post-ln" else 1.0),
+}
 
 
 def test_claims() -> None:

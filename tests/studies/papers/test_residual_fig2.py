@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from lamina.studies.papers.residual_blocks import DEVIATIONS
-from lamina.studies.papers.residual_fig2 import SCHEMES, STACKS, ResidualFig2
+from lamina.studies.papers.residual_fig2 import SCHEMES, STACKS, TRAINED_CHANGE, ResidualFig2
 from lamina.studies.result_table import ResultRow, ResultTable
 from support.made_results import Change, check_claims, rows
 
@@ -37,6 +37,11 @@ def as_in_the_paper() -> Iterator[ResultRow]:
         yield from rows("part of the gradient", 1.0, stream="dual", block=k)
     for m in (4, 16, 64):
         yield from rows("ln of the norm of the product", m**0.5, matrices=m, root=m**0.5)
+    for scheme, last in (("pre-ln", 0.3), ("resi-dual", 0.9)):
+        for stack in STACKS:
+            for k in range(1, 25):
+                value = last if k > 16 else 1.0
+                yield from rows(TRAINED_CHANGE, value, scheme=scheme, stack=stack, block=k)
     yield from rows("error of the sum of the parts", 1e-7)
     yield from rows("difference of the streams", 0.0)
 
@@ -70,6 +75,7 @@ BREAKING: dict[str, tuple[str, Change]] = {
     "R-12": ("change of the output", lambda row: 1.0),
     "R-13": ("change ÷ √(2/π) ω", lambda row: float(row.labels["block"])),
     "R-14": ("change of the output ÷ √(2/π) ω", lambda row: 0.9),
+    "R-15": (TRAINED_CHANGE, lambda row: 1.0),
     "R-16": ("share of the branch", lambda row: float(row.labels["block"])),
 }
 
@@ -79,7 +85,7 @@ def test_claims() -> None:
 
 
 def test_the_figure_has_both_parts_with_the_three_methods() -> None:
-    gradients, changes = ResidualFig2().exhibits(PAPER)
+    gradients, changes, _ = ResidualFig2().exhibits(PAPER)
     for exhibit in (gradients, changes):
         assert [panel.title for panel in exhibit.panels] == ["decoder", "encoder"]
         assert [curve.name for curve in exhibit.panels[0].curves] == list(SCHEMES)

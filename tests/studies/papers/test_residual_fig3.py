@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from lamina.diagnosis.measures.adam_conditioning import AdamRule
-from lamina.studies.papers.residual_fig3 import DEVIATIONS, DIM, STEPS, ResidualFig3, condition_numbers
+from lamina.studies.papers.residual_fig3 import DEVIATIONS, DIM, SPREAD, STEPS, ResidualFig3, condition_numbers
 from lamina.studies.result_table import ResultTable, row
 from support.made_results import Change, check_claims, rows
+from support.made_runs import made_results, scored
 
 PAPER = ResultTable(
     [
@@ -19,6 +20,7 @@ PAPER = ResultTable(
             for each in rows("κ", 3200 / step**0.7 * (1 - 0.01 * at), [1, 2, 3], deviation=deviation, step=step)
         ),
         row("κ with warm-up", 0.8),
+        *made_results(ResidualFig3(), lambda run: {**scored(30.0), SPREAD: 100.0 if run["ε"] == 1e-3 else 3.0}),
     ]
 )
 PAPER = ResultTable(
@@ -33,6 +35,7 @@ BREAKING: dict[str, tuple[str, Change]] = {
     "R-19": ("κ", lambda row: 1e10 * float(row.labels["deviation"])),
     "R-20": ("κ", lambda row: 100.0 if row.labels["deviation"] else 3200.0),
     "R-21": ("κ with warm-up", lambda row: 3200.0),
+    "R-22": (SPREAD, lambda row: 1.0 if row.labels["ε"] == 1e-3 else 3.0),
 }
 
 
@@ -41,7 +44,7 @@ def test_claims() -> None:
 
 
 def test_the_figure_has_both_panels() -> None:
-    left, right = ResidualFig3().exhibits(PAPER)
+    left, right, _ = ResidualFig3().exhibits(PAPER)
     assert left.panels[0].curves[0].series.x == tuple(range(1, STEPS + 1))
     assert [curve.name for curve in right.panels[0].curves] == ["t = 1", "t = 5", "t = 10", "t = 15", "t = 20"]
 

@@ -13,7 +13,6 @@ from lamina.report.pages.page import form_of, render, write_text
 from lamina.studies.ledger import StudyResult
 from lamina.studies.pages.study_page import SIGNS, made_by
 from lamina.studies.papers import STUDIES
-from lamina.studies.pending_claims import PENDING
 from lamina.studies.study import PAPERS, Paper
 from lamina.studies.verdicts import Verdict
 
@@ -48,7 +47,7 @@ class LedgerEntry:
 
 
 def ledger_entries(results: Mapping[str, StudyResult], pages: Mapping[str, str] | None = None) -> list[LedgerEntry]:
-    """All claims in the order of their ids: those that studies state, and those that none states yet.
+    """All claims in the order of their ids.
 
     results: by study.
     pages: the pages of the studies.
@@ -56,9 +55,7 @@ def ledger_entries(results: Mapping[str, StudyResult], pages: Mapping[str, str] 
     found = {
         each.id: each for name in STUDIES for each in _of_study(name, results.get(name), (pages or {}).get(name, ""))
     }
-    pending = {each.id: LedgerEntry(each.id, each.study, each.statement, each.paper) for each in PENDING}
-    every = {**pending, **found}
-    return [every[id] for id in sorted(every, key=lambda id: (list(PAPER_OF).index(id[0]), id))]
+    return [found[id] for id in sorted(found, key=lambda id: (list(PAPER_OF).index(id[0]), id))]
 
 
 def count_outcomes(entries: Sequence[LedgerEntry]) -> dict[str, int]:

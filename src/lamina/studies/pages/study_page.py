@@ -53,7 +53,9 @@ def count_verdicts(judged: Sequence[JudgedClaim]) -> str:
 def made_by(result: StudyResult) -> str:
     """`Scale tiny, made on 2026-11-17 in 4 min 2 s; lamina 0.1.0, torch 2.13.0; x86_64, 1 threads`."""
     versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
-    return f"Scale {result.scale}, made on {result.made} in {duration(result.seconds)}; {versions}; {result.machine}"
+    missing = f"{result.missing} of {len(result.runs)} runs are missing. " if result.missing else ""
+    made = f"Scale {result.scale}, made on {result.made} in {duration(result.seconds)}"
+    return f"{missing}{made}; {versions}; {result.machine}"
 
 
 def _section(exhibit: Exhibit) -> FigureSection:

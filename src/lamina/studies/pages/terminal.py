@@ -21,13 +21,14 @@ def show_studies(folder: Path) -> None:
     """All studies, with the verdicts of those that have a result in the folder."""
     done = {each.study: each for each in read_ledger(folder)} if folder.is_dir() else {}
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("study", "shows", "claims", "result"):
+    for heading in ("study", "shows", "claims", "runs", "result"):
         table.add_column(heading)
     for name, study in STUDIES.members.items():
         result = done.get(name)
         counts = "not run" if result is None else count_verdicts(result.judge())
         stale = " (stale)" if result is not None and result.is_stale else ""
-        table.add_row(name, escape(study.title), str(len(study.claims)), f"{counts}{stale}")
+        runs = sum(len(each.seeds) for each in study().runs("tiny"))
+        table.add_row(name, escape(study.title), str(len(study.claims)), str(runs or "–"), f"{counts}{stale}")
     open_console().print(table)
 
 

@@ -20,12 +20,17 @@ from lamina.diagnosis.measures.layer_dependency import shares
 from lamina.diagnosis.measures.output_change import WeightChange, change, first_matrices, first_output, random_signs
 from lamina.diagnosis.recording.own import recording
 from lamina.diagnosis.recording.passes import Pass
+from lamina.runs.run import Run
+from lamina.studies.papers.exhibits import score_table
 from lamina.studies.papers.initial_models import EXTENT, SUBSTITUTION, initial_subject
 from lamina.studies.papers.scheme_panels import scheme_panel
+from lamina.studies.papers.trained_models import SUBSTITUTIONS, of_trained_models, translation_grid
+from lamina.studies.papers.trained_stages import AFTER, BEFORE, stages_of
 from lamina.studies.result_table import Missing, ResultRow, ResultTable, row
 from lamina.studies.samples import Sample, fit_line
+from lamina.studies.shared_runs.declared import StudyRun
 from lamina.studies.study import Exhibit, Study, StudyContext, claim
-from lamina.studies.verdicts import Verdict, above, all_of, within
+from lamina.studies.verdicts import Verdict, above, all_of, below, within
 
 SCHEMES = ("post-ln", "pre-ln", "admin")
 DEPTHS = (3, 6, 12, 18, 36, 60, 100)
@@ -34,6 +39,8 @@ DRAWS = 8
 """The number of random moves whose changes are averaged: a single one varies much in deep post-LN."""
 ADAM_STEP = 1e-6
 """The size of the optimiser's step per weight; larger steps saturate."""
+RELATIVE_MOVE = 1e-3
+"""The move of a weight, relative to the root mean square of its matrix, that is compared before and after training."""
 DEEP = 36
 """The number of sub-layers from which on the optimiser's step is judged: 18 layers."""
 
@@ -41,9 +48,13 @@ DEEP = 36
 class AdminFig4(Study):
     paper = "admin"
     title = "Change of the encoder's output when its weights change"
-    substitutions = (SUBSTITUTION,)
+    substitutions = (SUBSTITUTION, *of_trained_models(*SUBSTITUTIONS[::2], "RAdam: Adam"))
+
+    def runs(self, scale: str) -> list[StudyRun]:
+        return translation_grid(scale, "wmt", SCHEMES, ("6-6",))
 
     def measure(self, context: StudyContext) -> Iterator[ResultRow]:
+        yield from context.runs.rows(self)
         depths = context.choose(micro=(2, 3, 18), otherwise=DEPTHS)
         for scheme in SCHEMES:
             for at, depth in enumerate(depths):
@@ -53,6 +64,13 @@ class AdminFig4(Study):
                     found = output_changes(subject.build(seed), subject.passes[0], seed)
                     for quantity, value in found.items():
                         yield row(quantity, value, seed, scheme=scheme, sublayers=2 * depth)
+
+    def measure_trained(self, run: Run) -> Iterator[ResultRow]:
+        """The change of the encoder's output when every weight moves by the same share of its matrix's size."""
+        for stage in stages_of(run, batches=1, tokens=BATCH.tokens):
+            output, weights = partial(first_output, stage.passes[0]), first_matrices(stage.model)
+            changes = [change(stage.model, output, weights, relative_signs(draw)) for draw in range(DRAWS)]
+            yield row("change by a relative move", fmean(changes), stage=stage.name)
 
     @claim("A-21", "The output change is C · Σβ²_ii (Theorem 2)", paper="formula")
     def follows_shares(self, results: ResultTable) -> Verdict:
@@ -87,6 +105,17 @@ class AdminFig4(Study):
         post, pre = (deep.along("sublayers", "Adam", scheme=scheme) for scheme in ("post-ln", "pre-ln"))
         return all_of(above(f"n = {n}: ln(Post-LN ÷ Pre-LN)", (post[n] / pre[n]).map(log), log(5.0)) for n in post)
 
+    @claim("A-26", "The constant C falls as training goes on", paper="said, no number")
+    def constant_falls(self, results: ResultTable) -> Verdict:
+        moved = results.where("change by a relative move")
+        return all_of(
+            below(f"{scheme}: change {AFTER} ÷ {BEFORE}", after / before, 1.0)
+            for scheme in SCHEMES
+            for before, after in [
+                [moved.sample("change by a relative move", scheme=scheme, stage=stage) for stage in (BEFORE, AFTER)]
+            ]
+        )
+
     def exhibits(self, results: ResultTable) -> list[Exhibit]:
         fits = {scheme: [each.interval().mean for each in _fits(results, scheme)] for scheme in SCHEMES}
         quality = "; ".join(f"{scheme}: R² of n {n:.2f}, of ln n {ln:.2f}" for scheme, (n, ln) in fits.items())
@@ -107,7 +136,16 @@ class AdminFig4(Study):
                 [panel("gradient updates", quantity="Adam", schemes=SCHEMES)],
                 axes.model_copy(update={"log_y": True}),
             ),
+            _before_and_after(results),
         ]
+
+
+def _before_and_after(results: ResultTable) -> Exhibit:
+    columns = {stage: ("change by a relative move", {"stage": stage}) for stage in (BEFORE, AFTER)}
+    rows = {scheme: {"scheme": scheme} for scheme in SCHEMES}
+    table = score_table(results, "Change of the encoder's output, 6-6 layers", rows, columns, "scheme")
+    caption = f"Weights move by {RELATIVE_MOVE:g} of the size of their matrix. The paper has no figure of it."
+    return Exhibit("The constant C", caption, tables=[table])
 
 
 def output_changes(model: nn.Module, run: Pass, seed: int) -> dict[str, float]:
@@ -120,6 +158,17 @@ def output_changes(model: nn.Module, run: Pass, seed: int) -> dict[str, float]:
         "Adam": change(model, output, weights, adam_step(run)),
         "Σβ²": sum(line[-1] ** 2 for line in shares(found.stacks[0])),
     }
+
+
+def relative_signs(seed: int) -> WeightChange:
+    """Moves every weight up or down by a share of the root mean square of its matrix."""
+
+    def move(model: nn.Module, weights: Sequence[nn.Parameter]) -> None:
+        for number, weight in enumerate(weights):
+            size = RELATIVE_MOVE * weight.square().mean().sqrt().item()
+            random_signs(seed * len(weights) + number, size)(model, [weight])
+
+    return move
 
 
 def adam_step(run: Pass, learning_rate: float = ADAM_STEP) -> WeightChange:

@@ -1,4 +1,4 @@
-"""How much each layer depends on each branch at initialisation: the maps of β_ij.
+"""How much each layer depends on each branch, at initialisation and after training: the maps of β_ij.
 
 Liu et al. 2020, figure 7: a post-LN layer relies most on its own branch, a pre-LN layer equally on all earlier ones.
 """
@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from math import log, nan
+from statistics import fmean
 
 from lamina.diagnosis.measurement import Grid
 from lamina.diagnosis.measures.layer_dependency import shares
 from lamina.runs.diagnose import Extent
+from lamina.runs.run import Run
 from lamina.studies.papers.dependency_shares import (
     START,
     double_branch,
@@ -23,8 +25,11 @@ from lamina.studies.papers.dependency_shares import (
     record_encoder,
 )
 from lamina.studies.papers.initial_models import EXTENT, SUBSTITUTION, initial_subject
+from lamina.studies.papers.trained_models import SUBSTITUTIONS, of_trained_models, translation_grid
+from lamina.studies.papers.trained_stages import AFTER, BEFORE, stages_of
 from lamina.studies.result_table import ResultRow, ResultTable, row
-from lamina.studies.samples import fit_line
+from lamina.studies.samples import Sample, fit_line
+from lamina.studies.shared_runs.declared import StudyRun
 from lamina.studies.study import Exhibit, Study, StudyContext, claim
 from lamina.studies.verdicts import Verdict, above, all_of, below, undecided, within
 
@@ -38,9 +43,13 @@ DOUBLED = 6
 class AdminFig7(Study):
     paper = "admin"
     title = "Dependency of each layer on each branch"
-    substitutions = (SUBSTITUTION,)
+    substitutions = (SUBSTITUTION, *of_trained_models(*SUBSTITUTIONS[::2], "RAdam: Adam"))
+
+    def runs(self, scale: str) -> list[StudyRun]:
+        return translation_grid(scale, "wmt", SCHEMES, ("6-6",))
 
     def measure(self, context: StudyContext) -> Iterator[ResultRow]:
+        yield from context.runs.rows(self)
         seeds = range(1, context.choose(micro=3, otherwise=10) + 1)
         for scheme in SCHEMES:
             subject = initial_subject(context, scheme, (6, 1))
@@ -52,6 +61,12 @@ class AdminFig7(Study):
             yield from _deep_admin(context, seed)
             yield from _profiled_parts(context, seed)
             yield from _doubled(context, seed)
+
+    def measure_trained(self, run: Run) -> Iterator[ResultRow]:
+        scheme = str(run.config.model.residual)
+        for stage in stages_of(run):
+            encoder = record_encoder(stage.model, stage.passes[0])
+            yield from measure_shares(encoder, run.config.seed, scheme, stage.name)
 
     @claim("A-16", "The shares of all branches square to one at the start", paper="1")
     def square_to_one(self, results: ResultTable) -> Verdict:
@@ -92,11 +107,23 @@ class AdminFig7(Study):
             ]
         )
 
+    @claim("A-19", "Pre-LN learns to rely more on its own branch, but less than post-LN", paper="figure 7")
+    def learns_own_branch(self, results: ResultTable) -> Verdict:
+        before, after = (mean_own_share(results, "pre-ln", stage) for stage in (BEFORE, AFTER))
+        post = mean_own_share(results, "post-ln", AFTER)
+        return all_of(
+            [
+                above("pre-LN, mean β_ii after training", after, before),
+                below("pre-LN, mean β_ii after training", after, post, better="higher"),
+            ]
+        )
+
     @claim("A-20", "The variance of the Pre-LN stream grows with depth", paper="said")
     def variance_grows(self, results: ResultTable) -> Verdict:
-        stages = sorted({str(each.labels["stage"]) for each in results.where("variance of the stream")})
-        parts = [part for stage in stages for part in _growing(results, stage)]
-        return all_of(parts if stages != [START] else [*parts, undecided("no model was trained", "after training")])
+        parts = list(_growing(results, START))
+        if not results.where("variance of the stream", scheme="pre-ln", stage=AFTER):
+            return all_of([*parts, undecided("no model was trained", AFTER)])
+        return all_of([*parts, *_growing(results, AFTER)])
 
     @claim(
         "A-27",
@@ -132,12 +159,22 @@ class AdminFig7(Study):
         )
 
     def exhibits(self, results: ResultTable) -> list[Exhibit]:
-        maps = {f"6-layer {scheme}, {START}": share_map(results, scheme, START) for scheme in SCHEMES}
+        maps = {
+            f"6-layer {scheme}, {stage}": share_map(results, scheme, stage)
+            for scheme in SCHEMES
+            for stage in (START, AFTER)
+            if results.where("β", scheme=scheme, stage=stage)
+        }
         caption = (
             "β_ij in the encoder of 6-layer models: rows are the outputs x_i of the 12 sub-layers, columns the "
             "branches a_j. The paper shows Admin in figure 8."
         )
         return [Exhibit("Figure 7", caption, maps=maps)]
+
+
+def mean_own_share(results: ResultTable, scheme: str, stage: str) -> Sample:
+    """The mean of β_ii over all sub-layers."""
+    return results.reduce(fmean, "i", "β of the own branch", scheme=scheme, stage=stage)
 
 
 def share_map(results: ResultTable, scheme: str, stage: str) -> Grid:

@@ -9,11 +9,14 @@ from collections.abc import Iterator
 
 from lamina.formatting import short
 from lamina.report.tables import Table
+from lamina.studies.papers.exhibits import cell
 from lamina.studies.papers.initial_models import SUBSTITUTION, initial_subject
 from lamina.studies.papers.relative_gradients import first_to_last, measure_relative_gradients
-from lamina.studies.result_table import ResultRow, ResultTable
+from lamina.studies.papers.trained_models import SUBSTITUTIONS, model_run, of_trained_models
+from lamina.studies.result_table import Label, Missing, ResultRow, ResultTable
+from lamina.studies.shared_runs.declared import FIVE_SEEDS, StudyRun
 from lamina.studies.study import Exhibit, Study, StudyContext, claim
-from lamina.studies.verdicts import Verdict, above
+from lamina.studies.verdicts import Verdict, above, all_of, failed, trained
 
 PAIRS = (("post-ln", "post-ln"), ("post-ln", "pre-ln"), ("pre-ln", "pre-ln"))
 VANISHING = 0.3
@@ -23,9 +26,16 @@ VANISHING = 0.3
 class AdminTable1(Study):
     paper = "admin"
     title = "Post-LN encoders with pre-LN decoders, 18-18"
-    substitutions = (SUBSTITUTION,)
+    substitutions = (SUBSTITUTION, *of_trained_models(*SUBSTITUTIONS[::2], "RAdam: Adam"))
+
+    def runs(self, scale: str) -> list[StudyRun]:
+        return [
+            model_run(scale, "wmt", scheme=_as_one(pair), depth="18-18", labels=_labels(pair), seeds=FIVE_SEEDS)
+            for pair in PAIRS
+        ]
 
     def measure(self, context: StudyContext) -> Iterator[ResultRow]:
+        yield from context.runs.rows(self)
         depth = context.choose(micro=3, otherwise=18)
         for pair in PAIRS:
             subject = initial_subject(context, pair, (depth, depth))
@@ -37,6 +47,16 @@ class AdminTable1(Study):
         ratio = first_to_last(results, "decoder", encoder="post-ln", decoder="pre-ln")
         return above("decoder: g(first) ÷ g(last)", ratio, 0.8)
 
+    @claim(
+        "A-12",
+        "Yet it diverges, so vanishing is not the cause",
+        paper="failed, failed, trained",
+        remark="Failure is a rate over seeds; B2T trains post-LN at 12-12 layers (B-30).",
+    )
+    def diverges(self, results: ResultTable) -> Verdict:
+        post, hybrid, pre = (results.sample("trained", **_labels(pair)) for pair in PAIRS)
+        return all_of([failed("post/post", post), failed("post/pre", hybrid), trained("pre/pre", pre)])
+
     def exhibits(self, results: ResultTable) -> list[Exhibit]:
         rows = []
         for encoder, decoder in PAIRS:
@@ -45,7 +65,30 @@ class AdminTable1(Study):
             ]
             vanishes = any(each.mean < VANISHING for each in ratios)
             shown = [short(each.mean) for each in ratios]
-            rows.append((f"{encoder}, {decoder}", "vanishing" if vanishes else "not vanishing", *shown))
-        headings = ("encoder, decoder", "gradient", "encoder: g(first) ÷ g(last)", "decoder: g(first) ÷ g(last)")
+            status = _validation_loss(results, (encoder, decoder))
+            rows.append((f"{encoder}, {decoder}", "vanishing" if vanishes else "not vanishing", status, *shown))
+        headings = (
+            "encoder, decoder",
+            "gradient",
+            "validation loss",
+            "encoder: g(first) ÷ g(last)",
+            "decoder: g(first) ÷ g(last)",
+        )
         caption = "In the stored text of the paper all three rows read “vanishing”; meant is the first alone."
         return [Exhibit("Table 1", caption, tables=[Table("18-18 models", headings, tuple(rows))])]
+
+
+def _as_one(pair: tuple[str, str]) -> str | tuple[str, str]:
+    """One scheme for both stacks is written once, as other studies do, so that they share the runs."""
+    return pair[0] if pair[0] == pair[1] else pair
+
+
+def _labels(pair: tuple[str, str]) -> dict[str, Label]:
+    return {"encoder": pair[0], "decoder": pair[1]}
+
+
+def _validation_loss(results: ResultTable, pair: tuple[str, str]) -> str:
+    try:
+        return cell(results.sample("validation loss", **_labels(pair)))
+    except Missing:
+        return "–"

@@ -35,7 +35,6 @@ class B2tFig8(Study):
                 width=WIDTH,
                 labels={"layers": 2 * depth},
                 seeds=FIVE_SEEDS if scheme == "post-ln" else THREE_SEEDS,
-                curves=depth == 36,
             )
             for depth in DEPTHS
             for scheme in SCHEMES

@@ -11,22 +11,33 @@ from typing import Any
 from lamina.diagnosis.measurement import Axes
 from lamina.report.figures.panels import Curve, Panel
 from lamina.report.figures.style import NEUTRAL, part_styles
+from lamina.studies.papers.exhibits import average_bleu, by_year
 from lamina.studies.papers.no_norm_streams import PAPER_WEIGHTS, WITHOUT_WEIGHTS, measure_no_norm_streams, paper_alpha
+from lamina.studies.papers.trained_models import SUBSTITUTIONS, of_trained_models, translation_grid
 from lamina.studies.result_table import ResultRow, ResultTable, row
 from lamina.studies.samples import Sample
+from lamina.studies.shared_runs.declared import StudyRun
 from lamina.studies.study import Exhibit, Study, StudyContext, claim
 from lamina.studies.verdicts import Verdict, above, all_of, below, within
 
 DEPTHS, MIDDLE = (6, 18, 60), 18
 MOST_LAYERS = 60
+SCHEMES, TRAINED_DEPTHS = ("b2t", "b2t-no-norm"), ("6-6", "18-18")
 
 
 class B2TTable9(Study):
     paper = "b2t"
     title = "B2T without layer norms"
-    substitutions = ("WMT En-De: the embedded language pair; encoders of the paper's width, 512",)
+    substitutions = (
+        "WMT En-De: the embedded language pair; encoders of the paper's width, 512",
+        *of_trained_models(*SUBSTITUTIONS[::2]),
+    )
+
+    def runs(self, scale: str) -> list[StudyRun]:
+        return translation_grid(scale, "wmt", SCHEMES, TRAINED_DEPTHS)
 
     def measure(self, context: StudyContext) -> Iterator[ResultRow]:
+        yield from context.runs.rows(self)
         for num_layers in range(1, MOST_LAYERS + 1):
             yield row("α", paper_alpha(num_layers), layers=num_layers)
         conditions = [(PAPER_WEIGHTS, depth) for depth in context.choose(micro=(2, 3), otherwise=DEPTHS)]
@@ -59,6 +70,19 @@ class B2TTable9(Study):
         alphas = {int(layers): sample.mean for layers, sample in results.along("layers", "α").items()}
         return within("N with the largest α", Sample.exact(max(alphas, key=lambda each: alphas[each])), 9, 9)
 
+    @claim(
+        "B-37",
+        "B2T without norms comes close but a little lower",
+        paper="26.48 against 26.53; 27.10 against 27.30 (table 9 prints the 60-12 row)",
+    )
+    def close_but_lower(self, results: ResultTable) -> Verdict:
+        """Within 0.4 points on average over the test years, and not higher."""
+        return all_of(
+            within(f"{depth}: BLEU without norms − with", average_bleu(results, "b2t-no-norm", depth) - plain, -0.4, 0)
+            for depth in TRAINED_DEPTHS
+            for plain in [average_bleu(results, "b2t", depth)]
+        )
+
     def exhibits(self, results: ResultTable) -> list[Exhibit]:
         conditions: dict[str, dict[str, Any]] = {
             f"{PAPER_WEIGHTS}, {depth} layers": {"weights": PAPER_WEIGHTS, "depth": depth} for depth in _depths(results)
@@ -69,6 +93,7 @@ class B2TTable9(Study):
             for (name, labels), style in zip(conditions.items(), part_styles(list(conditions)), strict=True)
         ]
         alphas = Panel("α", (Curve("min(N/12, N^-0.15)", results.curve("layers", "α"), NEUTRAL),))
+        table = by_year(results, "BLEU by test year", TRAINED_DEPTHS, SCHEMES)
         return [
             Exhibit(
                 "Forward pass without norms",
@@ -78,6 +103,7 @@ class B2TTable9(Study):
                 Axes(x="layer", y="standard deviation", log_y=True),
             ),
             Exhibit("Equation 7", "α against the number of layers N.", [alphas], Axes(x="N", y="α")),
+            Exhibit("Table 9", "BLEU on seven test sets.", tables=[table]),
         ]
 
 

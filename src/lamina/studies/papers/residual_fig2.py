@@ -5,9 +5,15 @@ Xie et al. 2023, figure 2, Theorems 3.1, 3.3 and 3.6 with their corollaries, equ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+
+import torch
 
 from lamina.diagnosis.measurement import Axes
+from lamina.diagnosis.measures.hidden_change import changes
+from lamina.diagnosis.recording.own import recording
+from lamina.runs.run import Run
 from lamina.studies.papers.initial_models import SUBSTITUTION
 from lamina.studies.papers.residual_blocks import (
     DEVIATIONS,
@@ -18,11 +24,15 @@ from lamina.studies.papers.residual_blocks import (
 )
 from lamina.studies.papers.residual_decoders import SCHEMES, measure_models
 from lamina.studies.papers.scheme_panels import scheme_panel
-from lamina.studies.result_table import ResultRow, ResultTable
+from lamina.studies.papers.trained_models import SUBSTITUTIONS, model_run, of_trained_models
+from lamina.studies.papers.trained_stages import stages_of
+from lamina.studies.result_table import ResultRow, ResultTable, row
+from lamina.studies.shared_runs.declared import StudyRun
 from lamina.studies.study import Exhibit, Study, StudyContext, claim
 from lamina.studies.verdicts import Verdict, above, all_of, below, within
 
 STACKS = ("encoder", "decoder")
+TRAINED_CHANGE = "change in a trained model"
 FAR = 9
 """The distance N − k from which on the bound of Theorem 3.1 is below 1."""
 
@@ -30,9 +40,16 @@ FAR = 9
 class ResidualFig2(Study):
     paper = "residual"
     title = "Gradients and changes of the hidden state by block"
-    substitutions = (SUBSTITUTION,)
+    substitutions = (SUBSTITUTION, *of_trained_models(*SUBSTITUTIONS[:2]))
+
+    def runs(self, scale: str) -> list[StudyRun]:
+        return [
+            model_run(scale, "iwslt", scheme=scheme, depth="12-12", rate=5e-4, labels={"model": "trained"})
+            for scheme in ("pre-ln", "resi-dual")
+        ]
 
     def measure(self, context: StudyContext) -> Iterator[ResultRow]:
+        yield from context.runs.rows(self)
         seeds = range(1, context.choose(micro=3, otherwise=5) + 1)
         for at, seed in enumerate(seeds):
             context.progress("blocks of the proofs, then models", at, len(seeds))
@@ -41,6 +58,14 @@ class ResidualFig2(Study):
             yield from measure_products(context, seed)
             yield from measure_gaussian_blocks(context, seed)
             yield from measure_models(context, seed)
+
+    def measure_trained(self, run: Run) -> Iterator[ResultRow]:
+        _, stage = stages_of(run)
+        with recording(stage.model) as found, torch.no_grad():
+            stage.passes[0](stage.model)
+        for stack in found.stacks:
+            for block, change in enumerate(changes(stack), start=1):
+                yield row(TRAINED_CHANGE, change, stack=stack.name, block=block)
 
     @claim("R-01", "The input of a Post-LN norm has squared norm 2d, that of Pre-LN grows as k d", paper="2; k")
     def norms(self, results: ResultTable) -> Verdict:
@@ -212,6 +237,23 @@ class ResidualFig2(Study):
             for block, ratio in results.along("block", "change of the output ÷ √(2/π) ω", deviation=deviation).items()
         )
 
+    @claim("R-15", "On a trained model too: pre-LN fades, ResiDual does not", paper="figure 2 b")
+    def fades_when_trained(self, results: ResultTable) -> Verdict:
+        """The change in the last third of the blocks ÷ that in the first third."""
+        ratios = {
+            (scheme, stack): results.reduce(_last_to_first_third, "block", TRAINED_CHANGE, scheme=scheme, stack=stack)
+            for scheme in ("pre-ln", "resi-dual")
+            for stack in STACKS
+        }
+        return all_of(
+            part
+            for stack in STACKS
+            for part in (
+                below(f"pre-LN, {stack}: last third ÷ first", ratios["pre-ln", stack], 0.6),
+                above(f"ResiDual, {stack}: last third ÷ first", ratios["resi-dual", stack], 0.8, better="higher"),
+            )
+        )
+
     @claim("R-16", "Pre-LN: the share of a branch falls with its index", paper="said")
     def share_falls(self, results: ResultTable) -> Verdict:
         parts = []
@@ -225,7 +267,7 @@ class ResidualFig2(Study):
         return all_of(parts)
 
     def exhibits(self, results: ResultTable) -> list[Exhibit]:
-        changes = results.where("change", kind="feed-forward")
+        changed = results.where("change", kind="feed-forward")
         return [
             Exhibit(
                 "Figure 2 a",
@@ -240,10 +282,24 @@ class ResidualFig2(Study):
                 "Figure 2 b",
                 "Mean of |LN(x_{k+1}) − LN(x_k)| at the feed-forward sub-layer of each layer. The lines of Post-LN and "
                 "ResiDual coincide in the encoder.",
-                [scheme_panel(stack, changes, "layer", "change", SCHEMES, stack=stack) for stack in STACKS[::-1]],
+                [scheme_panel(stack, changed, "layer", "change", SCHEMES, stack=stack) for stack in STACKS[::-1]],
                 Axes(x="layer k", y="mean absolute change"),
             ),
+            Exhibit(
+                "Figure 2 b, trained models",
+                "The same for all sub-layers of 12-12 models after training.",
+                [
+                    scheme_panel(stack, results, "block", TRAINED_CHANGE, ("pre-ln", "resi-dual"), stack=stack)
+                    for stack in STACKS[::-1]
+                ],
+                Axes(x="sub-layer k", y="mean absolute change"),
+            ),
         ]
+
+
+def _last_to_first_third(values: Sequence[float]) -> float:
+    third = max(1, len(values) // 3)
+    return fmean(values[-third:]) / fmean(values[:third])
 
 
 def _numbers_of_blocks(results: ResultTable) -> list[int]:

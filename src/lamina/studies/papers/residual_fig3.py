@@ -16,26 +16,48 @@ from lamina.diagnosis.measurement import Axes
 from lamina.diagnosis.measures.adam_conditioning import AdamRule
 from lamina.report.figures.panels import Curve, Panel
 from lamina.report.figures.style import part_styles
+from lamina.runs.run import Run
+from lamina.studies.papers.exhibits import score_table
+from lamina.studies.papers.matrix_norms import norms_of_steps, spread_over_kinds
+from lamina.studies.papers.trained_models import SUBSTITUTIONS, model_run, of_trained_models
+from lamina.studies.papers.trained_stages import stages_of
 from lamina.studies.result_table import ResultRow, ResultTable, row
+from lamina.studies.shared_runs.declared import StudyRun
 from lamina.studies.study import Exhibit, Study, StudyContext, claim
 from lamina.studies.verdicts import Verdict, above, all_of, below, within
 
 DIM, STEPS, WARMUP = 1024, 20, 4000
 DEVIATIONS = tuple(1e-8 * number for number in range(11))
 SHOWN_STEPS = (1, 5, 10, 15, 20)
+EPSILONS = (1e-8, 1e-3)
+SPREAD = "largest ÷ least update per weight over kinds of matrices"
 
 
 class ResidualFig3(Study):
     paper = "residual"
     title = "The condition number of Adam's update"
+    substitutions = of_trained_models(*SUBSTITUTIONS[:2])
+
+    def runs(self, scale: str) -> list[StudyRun]:
+        return [
+            model_run(
+                scale, "iwslt", scheme="pre-ln", depth="6-6", rate=5e-4, optimiser={"eps": each}, labels={"ε": each}
+            )
+            for each in EPSILONS
+        ]
 
     def measure(self, context: StudyContext) -> Iterator[ResultRow]:
+        yield from context.runs.rows(self)
         for seed in range(1, context.choose(micro=3, otherwise=10) + 1):
             for deviation in DEVIATIONS:
                 for step, value in enumerate(condition_numbers(deviation, AdamRule(), seed), start=1):
                     yield row("κ", value, seed, deviation=deviation, step=step)
         first = next(condition_numbers(0.0, AdamRule(learning_rate=AdamRule().learning_rate / WARMUP), 1))
         yield row("κ with warm-up", first)
+
+    def measure_trained(self, run: Run) -> Iterator[ResultRow]:
+        _, trained = stages_of(run, batches=10, tokens=256)
+        yield row(SPREAD, spread_over_kinds(norms_of_steps(trained)))
 
     @claim("R-17", "Adam's update is ill-conditioned where the gradient is zero (Theorem 3.2)", paper="3200")
     def ill_conditioned(self, results: ResultTable) -> Verdict:
@@ -67,6 +89,12 @@ class ResidualFig3(Study):
     def warmup_cures(self, results: ResultTable) -> Verdict:
         return within("κ̂ at step 1", results.sample("κ with warm-up"), 0.5, 1.5)
 
+    @claim("R-22", "A large ε makes Adam less adaptive", paper="said, no number")
+    def less_adaptive(self, results: ResultTable) -> Verdict:
+        """The updates of the kinds of matrices differ more."""
+        small, large = (results.sample(SPREAD, ε=each) for each in EPSILONS)
+        return above(f"ε = 1e-3: {SPREAD}", large, small)
+
     def exhibits(self, results: ResultTable) -> list[Exhibit]:
         shown = DEVIATIONS[::2]
         left = [
@@ -77,10 +105,17 @@ class ResidualFig3(Study):
             Curve(f"t = {step}", results.curve("deviation", "κ", step=step), style)
             for step, style in zip(SHOWN_STEPS, part_styles(SHOWN_STEPS), strict=True)
         ]
+        kinds = score_table(
+            results,
+            "Trained pre-LN models, 6-6 layers",
+            {f"ε = {each:g}": {"ε": each} for each in EPSILONS},
+            {SPREAD: (SPREAD, {}), "validation loss": ("validation loss", {})},
+        )
         remark = "Simulated for 1024 weights; bands: 95 % intervals over seeds."
         return [
             Exhibit("Figure 3, left", remark, [Panel("κ̂ by step", tuple(left))], Axes(x="t", y="κ̂")),
             Exhibit("Figure 3, right", remark, [Panel("κ̂ by σ_g", tuple(right))], Axes(x="σ_g", y="κ̂", log_y=True)),
+            Exhibit("Adam's ε", "Updates over ten further steps; the paper has no figure of it.", tables=[kinds]),
         ]
 
 

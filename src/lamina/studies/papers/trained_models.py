@@ -8,6 +8,7 @@
 | inverse root                 | the decay begins at step 100, with or without warm-up                              |
 | 60-12 layers                 | 30-6                                                                               |
 | beam 5                       | greedy search                                                                      |
+| dropout 0.1 or 0.3           | none, because no example is seen twice                                             |
 """
 
 from __future__ import annotations
@@ -26,11 +27,17 @@ NO_WARMUP = 1
 DEPTHS = {"60-12": (30, 6)}
 """Depths of the papers that are mapped to smaller ones."""
 SUBSTITUTIONS = (
-    "Width 64, 400 steps of 384 tokens; learning rates are the paper's times 3, warm-ups a fortieth",
+    "Width 64, 400 steps of 384 tokens, less than one epoch, without dropout; learning rates are the paper's times 3, "
+    "warm-ups a fortieth",
     "IWSLT De-En: single clauses of 24 words of each kind, marn to tuvo",
     "WMT En-De: single clauses of 48 words of each kind, noric to selu; the test years differ in length and vocabulary",
     "60-12 layers: 30-6",
 )
+
+
+def of_trained_models(*substitutions: str) -> tuple[str, ...]:
+    """The substitutions of a study that measures new models too."""
+    return tuple(f"trained models: {each}" for each in substitutions)
 
 
 def model_run(
@@ -76,6 +83,7 @@ def model_run(
             "model_dim": width,
             "feed_forward_dim": 2 * width,
             "num_heads": 2 if micro else 4,
+            "dropout": 0.0,
             **(model or {}),
         },
         "schedule": schedule,

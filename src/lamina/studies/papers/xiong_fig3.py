@@ -11,11 +11,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from lamina.diagnosis.measurement import Axes
-from lamina.diagnosis.measures.layer_gradients import NormsByLayer
+from lamina.diagnosis.measures.layer_gradients import ExpectedGradient, NormsByLayer, norms_by_layer
+from lamina.diagnosis.recording.passes import gradients_of
 from lamina.report.figures.panels import Curve, Panel
 from lamina.report.figures.style import LineStyle, scheme_style
+from lamina.runs.run import Run
 from lamina.studies.papers.initial_models import SUBSTITUTION, expected_gradients, initial_subject
 from lamina.studies.papers.scheme_panels import scheme_panel
+from lamina.studies.papers.trained_models import SUBSTITUTIONS, WARMUP, model_run, of_trained_models
+from lamina.studies.papers.trained_stages import BEFORE, stages_of
 from lamina.studies.papers.xiong_lemmas import (
     TAIL_BOUNDS,
     TAIL_SIZES,
@@ -25,23 +29,30 @@ from lamina.studies.papers.xiong_lemmas import (
     measure_widths,
 )
 from lamina.studies.result_table import Label, ResultRow, ResultTable, row
+from lamina.studies.shared_runs.declared import StudyRun
 from lamina.studies.study import Exhibit, Study, StudyContext, claim
-from lamina.studies.verdicts import Verdict, above, all_of, below, undecided, within
+from lamina.studies.verdicts import Verdict, above, all_of, below, within
 
 SCHEMES = ("post-ln", "pre-ln")
 DEPTHS = (6, 8, 10, 12, 14)
 STACKS = ("encoder", "decoder")
 MATRICES = ("inner", "outer")
 START, AFTER_WARMUP = "initialisation", "after warm-up"
+TRAINED_GRADIENT = "gradient of a trained model"
 
 
 class XiongFig3(Study):
     paper = "xiong"
     title = "Gradients at initialisation, by layer and by depth"
     version = 2
-    substitutions = (SUBSTITUTION,)
+    substitutions = (SUBSTITUTION, *of_trained_models(*SUBSTITUTIONS[:2]))
+
+    def runs(self, scale: str) -> list[StudyRun]:
+        """A model that is trained for the steps of the warm-up only."""
+        return [model_run(scale, "iwslt", scheme="post-ln", depth="6-6", steps=WARMUP, labels={"model": "trained"})]
 
     def measure(self, context: StudyContext) -> Iterator[ResultRow]:
+        yield from context.runs.rows(self)
         seeds = range(1, context.choose(micro=3, otherwise=10) + 1)
         for at, seed in enumerate(seeds):
             context.progress("lemmas", at, len(seeds))
@@ -59,6 +70,15 @@ class XiongFig3(Study):
                     yield row("last gradient", found["decoder", "outer"][depth], seed, scheme=scheme, depth=depth)
                     if depth == depths[0]:
                         yield from _by_layer(found, seed, scheme)
+
+    def measure_trained(self, run: Run) -> Iterator[ResultRow]:
+        for stage in stages_of(run):
+            expected = ExpectedGradient()
+            for each in stage.passes:
+                expected.add(gradients_of(stage.model, each))
+            name = START if stage.name == BEFORE else AFTER_WARMUP
+            for found in _by_layer(norms_by_layer(expected.mean()), run.config.seed, "post-ln", name):
+                yield found.model_copy(update={"quantity": TRAINED_GRADIENT})
 
     @claim("X-06", "ReLU halves the expected squared norm of a Gaussian vector (Lemma 1)", paper="1/2")
     def relu_halves(self, results: ResultTable) -> Verdict:
@@ -136,10 +156,8 @@ class XiongFig3(Study):
 
     @claim("X-17", "After the warm-up the gradients of Post-LN are small", paper="figure 3 a, b")
     def small_after_warmup(self, results: ResultTable) -> Verdict:
-        if not results.where("gradient", stage=AFTER_WARMUP):
-            return undecided("no model was trained", "initialisation only")
-        outer = results.where("gradient", scheme="post-ln", matrix="outer", stack="decoder")
-        start, after = (outer.reduce(max, "layer", "gradient", stage=stage) for stage in (START, AFTER_WARMUP))
+        outer = results.where(TRAINED_GRADIENT, matrix="outer", stack="decoder")
+        start, after = (outer.reduce(max, "layer", TRAINED_GRADIENT, stage=stage) for stage in (START, AFTER_WARMUP))
         return below("largest G(W²) after ÷ before", after / start, 0.5)
 
     @claim("S-01", "A layer norm puts every vector on the sphere of radius √d", paper="1")
@@ -208,7 +226,7 @@ class XiongFig3(Study):
             Exhibit(
                 "Figure 3 a, b",
                 "Gradient norms of the two feed-forward matrices by layer of the 6-6 Transformer, encoder and decoder "
-                "apart. Bands: 95 % intervals over seeds.",
+                "apart. Bands: 95 % intervals over seeds. The trained model is narrower.",
                 by_layer,
                 Axes(x="layer", y="gradient norm"),
             ),
@@ -221,10 +239,10 @@ class XiongFig3(Study):
         ]
 
 
-def _by_layer(found: NormsByLayer, seed: int, scheme: str) -> Iterator[ResultRow]:
+def _by_layer(found: NormsByLayer, seed: int, scheme: str, stage: str = START) -> Iterator[ResultRow]:
     for (stack, matrix), norms in found.items():
         for layer, norm in norms.items() if matrix in MATRICES else ():
-            place = {"scheme": scheme, "stage": START, "stack": stack, "matrix": matrix, "layer": layer}
+            place = {"scheme": scheme, "stage": stage, "stack": stack, "matrix": matrix, "layer": layer}
             yield row("gradient", norm, seed, **place)
 
 
@@ -237,9 +255,14 @@ def _places(scheme: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _stages(results: ResultTable, **labels: Label) -> Iterator[Curve]:
     """A curve for each scheme at initialisation, and for post-LN after the warm-up where it was trained."""
-    for scheme, stage in (("pre-ln", START), ("post-ln", START), ("post-ln", AFTER_WARMUP)):
-        if results.where("gradient", scheme=scheme, stage=stage, **labels):
-            series = results.curve("layer", "gradient", scheme=scheme, stage=stage, **labels)
+    stages = (
+        ("pre-ln", START, "gradient"),
+        ("post-ln", START, "gradient"),
+        ("post-ln", AFTER_WARMUP, TRAINED_GRADIENT),
+    )
+    for scheme, stage, quantity in stages:
+        if results.where(quantity, scheme=scheme, stage=stage, **labels):
+            series = results.curve("layer", quantity, scheme=scheme, stage=stage, **labels)
             style = scheme_style(scheme)
             shown = style if stage == START else LineStyle(style.colour, ":", "s")
             yield Curve(f"{scheme} ({stage})", series, shown)

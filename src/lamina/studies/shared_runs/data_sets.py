@@ -5,10 +5,13 @@
 | `iwslt`     | IWSLT De-En      | single clauses in 24 words of each kind, marn to tuvo                           |
 | `wmt`       | WMT En-De        | single clauses in 48 words of each kind, noric to selu; seven test years        |
 | `wmt-fr`    | WMT En-Fr        | the same, marn to selu                                                          |
+| `few`       | IWSLT, WMT       | 200 pairs of `iwslt` for training, where many passes over the data are studied   |
 | `opus`      | OPUS-100         | single clauses in three pairs of languages, both directions                     |
 | `headlines` | Gigaword         | paragraphs with headlines                                                       |
 | `text`      | WikiText-103     | running text                                                                    |
 | `speech`    | LibriSpeech      | spoken sentences with little and with much noise                                |
+| `mrpc`      | MRPC             | paraphrases, encoded with the tokenizer of `text`                               |
+| `rte`       | RTE              | entailments, likewise                                                           |
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from lamina.data.synthetic import NEWS_YEARS
 from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
 
-DataName = Literal["iwslt", "wmt", "wmt-fr", "opus", "headlines", "text", "speech"]
+DataName = Literal["iwslt", "few", "wmt", "wmt-fr", "opus", "headlines", "text", "speech", "mrpc", "rte"]
 DATA_NAMES: tuple[DataName, ...] = get_args(DataName)
 OPUS_PAIRS = ("marn-tuvo", "marn-selu", "marn-noric")
 NOISE_LEVELS = ("clean", "other")
@@ -36,14 +39,21 @@ def open_data(name: DataName, scale: str, folder: Path, progress: Progress = no_
         raise UserError(
             f"the studies that train models have no data at scale {scale!r} yet; run them with --scale tiny"
         )
-    output = folder / f"{name}-{scale}"
     values = {
         "format": "embedded",
-        "output": str(output),
+        "output": str(folder / f"{name}-{scale}"),
         "replace": True,
         **_sets(name, 100 if scale == "micro" else 1),
     }
+    if name in ("mrpc", "rte"):  # whose models start from models of `text`
+        values["tokenizer"] = {"file": str(open_data("text", scale, folder, progress).folder / "tokenizer.json")}
     return prepare(PrepareOptions.read(values, where=f"the data set {name}"), progress)
+
+
+def open_beside(store: Store, name: DataName) -> Store:
+    """Another data set, in the folder and at the scale of one that `open_data` made."""
+    scale = next(each for each in ("micro", "tiny") if store.folder.name.endswith(f"-{each}"))
+    return open_data(name, scale, store.folder.parent)
 
 
 def _sets(name: DataName, divisor: int) -> Mapping[str, Any]:
@@ -53,12 +63,12 @@ def _sets(name: DataName, divisor: int) -> Mapping[str, Any]:
         return max(4, examples // divisor)
 
     match name:
-        case "iwslt":
+        case "iwslt" | "few":
             return {
-                "train": f"short-translation:{count(20_000)}",
+                "train": f"short-translation:{count(20_000 if name == 'iwslt' else 200)}",
                 "valid": f"short-translation:{count(200)}",
                 "test": f"short-translation:{count(300)}",
-                "tokenizer": {"size": 500},
+                "tokenizer": {"size": 1000},
             }
         case "wmt" | "wmt-fr":
             pair = "noric-selu" if name == "wmt" else "marn-selu"
@@ -66,7 +76,7 @@ def _sets(name: DataName, divisor: int) -> Mapping[str, Any]:
                 "train": f"news/{pair}:{count(20_000)}",
                 "valid": f"news/{pair}:{count(200)}",
                 "test": {str(year): f"news-{year}/{pair}:{count(60)}" for year in NEWS_YEARS},
-                "tokenizer": {"size": 800},
+                "tokenizer": {"size": 1500},
             }
         case "opus":
             held_out = {pair: f"short-translation/{pair}:{count(60)}" for pair in OPUS_PAIRS}
@@ -74,7 +84,7 @@ def _sets(name: DataName, divisor: int) -> Mapping[str, Any]:
                 "train": {pair: f"short-translation/{pair}:{count(8000)}" for pair in OPUS_PAIRS},
                 "valid": held_out,
                 "test": held_out,
-                "tokenizer": {"size": 800},
+                "tokenizer": {"size": 1500},
             }
         case "headlines":
             return {
@@ -97,3 +107,6 @@ def _sets(name: DataName, divisor: int) -> Mapping[str, Any]:
                 "test": {level: f"speech/{level}:{count(40)}" for level in NOISE_LEVELS},
                 "tokenizer": {"kind": "character", "size": 0},
             }
+        case "mrpc" | "rte":
+            kind = "paraphrases" if name == "mrpc" else "entailments"
+            return {split: f"{kind}:{count(size)}" for split, size in (("train", 2000), ("valid", 500), ("test", 500))}

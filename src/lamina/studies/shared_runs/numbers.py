@@ -139,5 +139,10 @@ def _points(curve: Iterable[tuple[float, float]]) -> Points:
     return tuple((int(step), _rounded(loss)) for step, loss in curve)
 
 
+def rounded_row(found: ResultRow) -> ResultRow:
+    """The row with few digits."""
+    return found if found.value is None else found.model_copy(update={"value": _rounded(found.value)})
+
+
 def _rounded(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")

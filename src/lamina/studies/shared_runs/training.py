@@ -35,7 +35,7 @@ from lamina.studies.result_table import ResultRow
 from lamina.studies.shared_runs.archive import RunArchive
 from lamina.studies.shared_runs.data_sets import DataName, open_data
 from lamina.studies.shared_runs.declared import StudyRun, key_of
-from lamina.studies.shared_runs.numbers import ALWAYS, Measured, RunNumbers, collect_numbers
+from lamina.studies.shared_runs.numbers import ALWAYS, Measured, RunNumbers, collect_numbers, rounded_row
 
 POLL_SECONDS = 0.5
 
@@ -77,16 +77,23 @@ class SharedRuns:
     engine: Engine | None = None
     """What trains the runs; by default processes of this machine, at scale `micro` this process itself."""
     progress: Progress = no_progress
+    train: bool = True
+    """Whether runs are trained; otherwise only those that have ended are used."""
     _stores: dict[DataName, Store] = field(default_factory=dict)
 
     def rows(self, study: Declaring) -> Iterator[ResultRow]:
         """The results of a study's runs, after training those whose numbers are not known."""
         archive = RunArchive(self.folder, self.known)
         seeded = self.seeded(study)
-        missing = [each for each in seeded if not _is_complete(archive.find(each.key), study)]
-        if missing:
+        if self.train and (missing := _missing(study, seeded, archive)):
             self._train(missing, archive)
-        yield from _rows(study, seeded, archive)
+        left_out = {each.key for each in _missing(study, seeded, archive)}
+        yield from _rows(study, [each for each in seeded if each.key not in left_out], archive)
+
+    def count_missing(self, study: Declaring) -> int:
+        """The number of a study's runs that have not ended yet."""
+        seeded = self.seeded(study)
+        return len({each.key for each in _missing(study, seeded, RunArchive(self.folder, self.known))})
 
     def seeded(self, study: Declaring) -> list[SeededRun]:
         """The runs of a study, one for each seed."""
@@ -184,8 +191,14 @@ def _measure(run: Run, studies: Sequence[str]) -> dict[str, Measured]:
 
     found = {name: STUDIES[name]() for name in studies}
     return {
-        name: Measured(version=study.version, rows=tuple(study.measure_trained(run))) for name, study in found.items()
+        name: Measured(version=study.version, rows=tuple(map(rounded_row, study.measure_trained(run))))
+        for name, study in found.items()
     }
+
+
+def _missing(study: Declaring, runs: Sequence[SeededRun], archive: RunArchive) -> list[SeededRun]:
+    """The runs that have to be trained."""
+    return [each for each in runs if not _is_complete(archive.find(each.key), study)]
 
 
 def _is_complete(numbers: RunNumbers | None, study: Declaring) -> bool:
