@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Sequence
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -27,6 +28,12 @@ def short(value: float, digits: int = 3) -> str:
 
 def power_of_ten(exponent: int) -> str:
     return "10" + str(exponent).translate(SUPERSCRIPTS)
+
+
+def short_keys(keys: Sequence[str]) -> tuple[str, ...]:
+    """Keys of a config, such as `train.epochs`, without their sections, unless two keys are then the same."""
+    last = [key.rpartition(".")[2] for key in keys]
+    return tuple(key if last.count(end) > 1 else end for key, end in zip(keys, last, strict=True))
 
 
 def with_spread(mean: float, spread: float | None) -> str:

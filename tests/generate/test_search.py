@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lamina.errors import UserError
 from lamina.generate.constraints import penalty
 from lamina.generate.decoder import Model
 from lamina.generate.options import GenerateOptions
@@ -86,6 +87,22 @@ def test_results_come_in_the_order_of_the_input(sizes: list[int], max_tokens: in
         yield from reversed(list(enumerate(batch)))  # done in any order
 
     assert list(in_batches(items, work, lambda item: (item[1],), max_tokens, window)) == items
+
+
+def test_results_before_a_mistake_in_the_input_are_not_lost() -> None:
+    def items() -> Iterator[int]:
+        yield from range(5)
+        raise UserError("item 6 is wrong")
+
+    def work(numbers: list[int], batch: list[int]) -> Iterator[tuple[int, int]]:
+        yield from enumerate(batch)
+
+    found = in_batches(items(), work, lambda item: (1,), 2, window=4)
+    assert [next(found) for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises(UserError, match="item 6"):
+        next(found)
+    with pytest.raises(UserError, match="item 6"):  # all are read first
+        next(in_batches(items(), work, lambda item: (1,), 2))
 
 
 def test_an_endless_input_streams_through_a_bounded_window() -> None:

@@ -158,3 +158,12 @@ def test_diagnoses_without_the_stack_of_the_loss_are_named() -> None:
     assert "0.031 of the last layer's in post-ln" in why
     assert "of pre-ln are not compared" in why
     assert "recorded" not in draw_conclusions(RUNS)[1]
+
+
+def test_settings_are_told_apart_and_not_counted_as_seeds() -> None:
+    slow, fast = (("learning_rate", "0.0001"),), (("learning_rate", "0.01"),)
+    runs = [replace(result("b2t", loss), settings=own) for loss, own in ((1.5, slow), (1.7, slow), (5.0, fast))]
+    who, *_, what = draw_conclusions(runs)
+    assert "b2t, learning_rate = 0.01 lags (validation loss 5.00)" in who
+    assert who.endswith("The others: b2t, learning_rate = 0.0001 1.60."), "the residual connection is the same"
+    assert what.startswith("Best here: b2t, learning_rate = 0.0001, validation loss 1.60")

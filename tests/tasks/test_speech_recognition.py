@@ -102,8 +102,30 @@ def test_an_audio_file_is_transcribed_as_the_store_is(store: Store, tmp_path: Pa
         files.append(str(tmp_path / f"{number}.flac"))
         soundfile.write(files[-1], sentence.samples(16_000), 16_000)
     assert [best.text for best, *_ in task.generate_text(model, files)] == hypotheses
-    with pytest.raises(UserError, match=r"gone\.wav: cannot be read"):
-        list(task.generate_text(model, [str(tmp_path / "gone.wav")]))
+    assert [found[0].text for found in task.generate_text(model, [files[1]], window=1)] == hypotheses[1:2]
+
+
+def test_every_audio_file_that_cannot_be_read_is_named_before_the_first_is_transcribed(
+    store: Store, tmp_path: Path
+) -> None:
+    task = build_task("speech-recognition", store, {})
+    model = model_for(task).eval()
+    good, empty = tmp_path / "good.wav", tmp_path / "empty.wav"
+    (sentence, _), *_ = spoken_sentences("test", 1, "clean")
+    soundfile.write(good, sentence.samples(16_000), 16_000)
+    empty.touch()
+    lines = [str(good), f"{tmp_path}/gone.wav", "", str(empty), str(tmp_path)]
+    named = rf"3 of 4 audio files .*line 2: .*gone\.wav \(no such file\); line 4: .*\(empty\); line 5: .*\(not a file\)"
+    with pytest.raises(UserError, match=named):
+        task.generate_text(model, lines, window=100)
+    with pytest.raises(UserError, match=named):
+        task.score_text(model, lines, ["a"] * 5)
+    damaged = tmp_path / "damaged.wav"
+    damaged.write_bytes(good.read_bytes()[:-100])
+    found = task.generate_text(model, [str(good), str(damaged), str(good)], window=100)
+    assert next(found), "what was read before a damaged file is transcribed"
+    with pytest.raises(UserError, match=r"damaged\.wav: truncated"):
+        next(found)
 
 
 def test_error_rates_are_those_of_jiwer() -> None:

@@ -12,6 +12,8 @@ from lamina.errors import UserError
 from lamina.run_folder.checkpoints import BEST
 from lamina.terminal import say
 
+MOST_NAMED = 4  # missing files that are named; of more, their number is given
+
 
 @app.command(rich_help_panel=REPORTS, epilog="Examples: lamina runs · lamina runs runs/own-compared")
 def runs(
@@ -126,6 +128,8 @@ def report(
         left_out = ", ".join(map(str, compared.left_out))
         say(f"\nLeft out, as files or as runs that were replaced: {left_out}")
     if compared.missing:
-        missing = ", ".join(map(str, compared.missing))
-        say(f"\nNot measured, so not shown: {missing}; lamina diagnose RUN measures them")
+        first = ", ".join(map(str, compared.missing[:MOST_NAMED]))
+        others = len(compared.missing) - MOST_NAMED
+        more = f" and {others} more" if others > 0 else ""
+        say(f"\nNot measured, so not shown: {first}{more}; lamina diagnose RUN measures them")
     say(f"\nThe report: {file}")

@@ -40,13 +40,31 @@ def in_batches(
     """The result of every item.
 
     size: the number of tokens of an item, as a tuple (source, start, outputs).
-    window: how many items are read and sorted by length at a time; None for all.
+    window: how many items are read and sorted by length at a time; None for all. With a window, a mistake in an item
+        is raised after the results of the items before it.
     """
     waiting = iter(items)
     first = 0
-    while chunk := list(islice(waiting, window)):
+    mistake: UserError | None = None
+    while mistake is None:
+        chunk, mistake = _read_ahead(waiting, window)
+        if not chunk and mistake is None:
+            return
         yield from _window(chunk, first, work, size, max_tokens)
         first += len(chunk)
+    raise mistake
+
+
+def _read_ahead(waiting: Iterator[Item], window: int | None) -> tuple[list[Item], UserError | None]:
+    """The next items, and the mistake in the item after them, if there is one."""
+    if window is None:
+        return list(waiting), None
+    chunk: list[Item] = []
+    try:
+        chunk.extend(islice(waiting, window))
+    except UserError as error:
+        return chunk, error
+    return chunk, None
 
 
 def _window(

@@ -14,15 +14,19 @@ from dataclasses import dataclass
 from lamina.diagnosis.checks import expects_failure
 from lamina.diagnosis.measures.base import FIRST_TO_LAST
 from lamina.diagnosis.measures.gradient_by_layer import GradientByLayer
-from lamina.report.labels import depth_name, scheme_name
+from lamina.report.labels import depth_name, variant_name
 from lamina.report.run_results import RunResult
+
+
+SAME_OTHERWISE = "The same model, data and learning rate with another residual connection"
 
 
 @dataclass(frozen=True)
 class SchemeResult:
-    """A scheme at one depth, over its seeds."""
+    """A scheme at one depth, and with one setting where runs differ in more than scheme, depth and seed."""
 
     scheme: str
+    """Its name, with the setting."""
     runs: Sequence[RunResult]
 
     @property
@@ -98,8 +102,10 @@ def best_run(runs: Sequence[RunResult]) -> RunResult | None:
 
 def _rank(runs: Sequence[RunResult]) -> list[SchemeResult]:
     """Best scheme first, those that fail last; without those that have no result yet."""
-    schemes = dict.fromkeys(run.schemes for run in runs)
-    results = [SchemeResult(scheme_name(each), [run for run in runs if run.schemes == each]) for each in schemes]
+    groups: dict[str, list[RunResult]] = {}
+    for run in runs:
+        groups.setdefault(variant_name(run.schemes, run.settings), []).append(run)
+    results = [SchemeResult(name, those) for name, those in groups.items()]
     known = [each for each in results if each.failed or each.loss < math.inf]
     return sorted(known, key=lambda each: (each.failed > 0, each.loss))
 
@@ -109,20 +115,20 @@ def _which_train(ranked: Sequence[SchemeResult], depth: str) -> str:
     limit = (best + worst) / 2 if worst > 1.1 * best else math.inf
     bad = [each for each in ranked if each.failed or each.is_too_short or each.loss > limit]
     good = [each for each in ranked if each not in bad]
+    differ_in_settings = any(run.settings for each in ranked for run in each.runs)
+    models = "models" if differ_in_settings else "schemes"
     if not bad:
         ends = " to ".join(f"{each.loss:.2f} ({each.scheme})" for each in (good[0], good[-1]))
-        return f"At depth {depth} all schemes train: validation losses from {ends}."
+        return f"At depth {depth} all {models} train: validation losses from {ends}."
     if all(each.is_too_short for each in ranked):
         losses = ", ".join(f"{each.scheme} {each.loss:.2f}" for each in ranked)
-        return f"At depth {depth} the runs are too short to tell which schemes train: validation losses {losses}."
+        return f"At depth {depth} the runs are too short to tell which {models} train: validation losses {losses}."
     described = "; ".join(_describe_bad(each) for each in reversed(bad))
     if not good:
-        return f"At depth {depth} no scheme trains: {described}."
+        return f"At depth {depth} no {models.removesuffix('s')} trains: {described}."
     others = ", ".join(f"{each.scheme} {each.loss:.2f}" for each in good)
-    return (
-        f"At depth {depth} {described}. The same model, data and learning rate with another residual connection: "
-        f"{others}."
-    )
+    same = "The others" if differ_in_settings else SAME_OTHERWISE
+    return f"At depth {depth} {described}. {same}: {others}."
 
 
 def _describe_bad(result: SchemeResult) -> str:

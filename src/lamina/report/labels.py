@@ -82,6 +82,11 @@ def scheme_name(schemes: Sequence[str]) -> str:
     return "/".join(dict.fromkeys(schemes))
 
 
+def variant_name(schemes: Sequence[str], settings: Sequence[tuple[str, str]] = ()) -> str:
+    """`b2t`, or `b2t, learning_rate = 0.001` where models of a scheme differ in their settings."""
+    return ", ".join([scheme_name(schemes), *(f"{key} = {value}" for key, value in settings)])
+
+
 def depth_name(layers: Sequence[int]) -> str:
     """`12`, or `18-18` for an encoder and a decoder."""
     return "-".join(map(str, layers))

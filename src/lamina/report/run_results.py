@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from lamina.diagnosis.results import Diagnosis
 from lamina.errors import UserError
 from lamina.model.options import pair
+from lamina.report.run_settings import Settings, differing_settings
 from lamina.run_folder.folder import RunFolder
 from lamina.run_folder.records import Cost
 from lamina.runs.run import Run
@@ -34,6 +35,8 @@ class RunResult:
     """`finished`, `failed`, `too short`, `running` or `stopped`."""
     reason: str = ""
     """Why it failed, cannot be judged, or stopped."""
+    settings: Settings = ()
+    """Its values of the keys in which the runs that are shown differ, besides scheme, depth and seed."""
     training_loss: Sequence[tuple[float, float]] = ()
     """Steps and losses."""
     validation_loss: Sequence[tuple[float, float]] = ()
@@ -59,15 +62,15 @@ class RunResult:
 
 def read_run_results(paths: Sequence[Path]) -> list[RunResult]:
     """The results of some runs, all of one task."""
-    results, tasks = [], dict[str, Path]()
-    for path in paths:
-        run = Run(path)
+    runs, results, tasks = [Run(path) for path in paths], [], dict[str, Path]()
+    for run, path in zip(runs, paths, strict=True):
         results.append(_read_result(run))
         tasks.setdefault(run.config.task, path)
     if len(tasks) > 1:
         (first, one), (second, other), *_ = tasks.items()
         raise UserError(f"{one} is a run of {first}, {other} of {second}: a report shows runs of one task")
-    return results
+    settings = differing_settings(runs)
+    return [replace(result, settings=own) for result, own in zip(results, settings, strict=True)]
 
 
 def _read_result(run: Run) -> RunResult:

@@ -111,7 +111,7 @@ class GeneratingTask(Task):
         """
         options = options or self.options.generation
         model = cast(Model, model)
-        pairs = _in_step(lines, prefixes, "prefixes")
+        pairs = _in_step(self.check_lines(lines) if window != 1 else lines, prefixes, "prefixes")
         read, forced, kept = tee(self._encoded(model, pairs, "prefix", options, to, warn), 3)
         sources, starts = (source for source, _ in read), (prefix for _, prefix in forced)
         found = stream(model, sources, options, bos=self.start, eos=EOS, prefixes=starts, window=window)
@@ -131,7 +131,7 @@ class GeneratingTask(Task):
         """The log-probability of each target given its line."""
         options = options or self.options.generation
         model = cast(Model, model)
-        pairs = _in_step(lines, targets, "targets")
+        pairs = _in_step(self.check_lines(lines) if window != 1 else lines, targets, "targets")
         read, scored = tee(self._encoded(model, pairs, "target", options, to, warn))
         sources, encoded = (
             (source if len(source) else self.source([], to) for source, _ in read),
@@ -169,6 +169,10 @@ class GeneratingTask(Task):
             return self.encode_line(trim(line), limit, to), beside
 
         return (encode(number, *pair) for number, pair in enumerate(pairs, start=1))
+
+    def check_lines(self, lines: Iterable[str]) -> Iterable[str]:
+        """The lines; a task whose lines name files checks them all before the first one is used."""
+        return lines
 
     def encode_line(self, line: str, limit: SourceLimit, to: str | None) -> ModelInput:
         """The model's input for a line of text, cut to the limit; empty for an empty line."""

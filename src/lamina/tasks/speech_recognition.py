@@ -9,6 +9,8 @@ With an auxiliary CTC loss of weight λ on the encoder's output (Watanabe et al.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from pydantic import Field
 from torch import nn
@@ -16,11 +18,13 @@ from torch import nn
 from lamina.data.batches import Batch
 from lamina.data.examples import Examples
 from lamina.data.packed import Integers, PackedField
+from lamina.data.readers.base import trim
 from lamina.data.speech.extraction import SpeechOptions
 from lamina.data.speech.filterbank import Normalisation, log_mel, normalise, normalise_utterances
-from lamina.data.speech.recordings import AudioFile
+from lamina.data.speech.recordings import AudioFile, why_unreadable
 from lamina.data.speech.spec_augment import SpecAugmentOptions, mask_spans
 from lamina.errors import UserError
+from lamina.formatting import count
 from lamina.generate.options import GenerateOptions
 from lamina.generate.search import ModelInput
 from lamina.model.options import ModelChoices, ModelOptions
@@ -93,6 +97,17 @@ class SpeechRecognition(SequenceToSequence):
 
     def source(self, tokens: TokenIds, to: str | None) -> TokenIds:
         return GeneratingTask.source(self, tokens, to)
+
+    def check_lines(self, lines: Iterable[str]) -> Iterable[str]:
+        files = list(lines)
+        read = [(number, trim(line)) for number, line in enumerate(files, start=1) if trim(line)]
+        bad = [f"line {number}: {path} ({reason})" for number, path in read if (reason := why_unreadable(path))]
+        if bad:
+            raise UserError(
+                f"{len(bad)} of {count(len(read), 'audio file')} cannot be read, so none was transcribed: "
+                f"{'; '.join(bad)}. Correct these paths, or leave them out"
+            )
+        return files
 
     def encode_line(self, line: str, limit: SourceLimit, to: str | None) -> ModelInput:
         """The features of the audio file that a line names."""

@@ -39,6 +39,15 @@ def test_results_have_their_spread_over_seeds_and_say_what_failed(text: str) -> 
     assert "did not fall below that of guessing" in text
 
 
+def test_settings_that_differ_have_columns_and_rows_of_their_own() -> None:
+    seeds = [run for run in RUNS if (run.schemes, run.layers) == (("b2t",), (6, 6))]
+    given = [replace(run, settings=(("learning_rate", own),)) for own in ("0.001", "0.01") for run in seeds]
+    text = comparison_page(given, "md", (), "Demo")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+    assert rows[0][:3] == ["scheme", "depth", "learning_rate"]
+    assert [(row[2], row[-1]) for row in rows if row[0] == "b2t"][:2] == [("0.001", "2"), ("0.01", "2")]
+
+
 def test_some_failed_seeds_are_counted() -> None:
     finished = [run for run in RUNS if (run.schemes, run.layers) == (("b2t",), (6, 6))]
     text = comparison_page([finished[0], replace(finished[1], state="failed")], "md", (), "Demo")
@@ -47,7 +56,7 @@ def test_some_failed_seeds_are_counted() -> None:
 
 def test_curves_have_a_panel_per_depth_and_a_line_per_scheme(text: str) -> None:
     part = text.split("## Training loss")[1].split("## ")[0]
-    assert part.count("**6-6**") == part.count("**12-12**") == 1
+    assert part.count("**depth 6-6**") == part.count("**depth 12-12**") == 1
     assert part.count("| post-ln") == 2
 
 

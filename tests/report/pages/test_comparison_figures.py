@@ -52,6 +52,16 @@ def test_runs_that_differ_in_their_seeds_are_one_variant() -> None:
     ]
 
 
+def test_runs_that_differ_in_a_setting_are_different_lines_in_different_colours() -> None:
+    slow, fast = (("learning_rate", "0.001"),), (("learning_rate", "0.01"),)
+    given = [replace(run, settings=own) for own in (slow, fast) for run in runs([(1, 4.0)], [(1, 6.0)])]
+    assert [len(each) for each in group_runs(given).values()] == [2, 2]
+    (section,) = loss_sections(group_runs(given))
+    (panel,) = section.panels
+    assert [curve.name for curve in panel.curves] == ["b2t, learning_rate = 0.001", "b2t, learning_rate = 0.01"]
+    assert len({curve.style.colour for curve in panel.curves}) == 2
+
+
 def test_the_line_is_the_mean_over_seeds_with_their_standard_deviation() -> None:
     line = only_line(runs([(1, 4.0), (2, 2.0)], [(1, 6.0), (2, 2.0), (3, 1.0)]))
     assert line.x == (1, 2, 3)
@@ -76,8 +86,8 @@ def test_a_panel_per_depth_and_only_losses_that_there_are() -> None:
     (section,) = loss_sections(group_runs(given))
     assert section.about.title == "Validation loss"
     assert [(panel.title, [curve.name for curve in panel.curves]) for panel in section.panels] == [
-        ("6-6", ["b2t"]),
-        ("12-12", ["b2t", "pre-ln"]),
+        ("depth 6-6", ["b2t"]),
+        ("depth 12-12", ["b2t", "pre-ln"]),
     ]
     first, second = (panel.curves[0].style for panel in section.panels)
     assert first == second, "a scheme looks the same at every depth"

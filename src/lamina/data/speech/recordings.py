@@ -71,6 +71,15 @@ class AudioFile:
             raise UnreadableAudio(f"{self}: cannot be read ({error.strerror}).") from None
 
 
+def why_unreadable(path: str) -> str:
+    """Why a file cannot be opened, found without reading it; empty if it can."""
+    if os.path.isfile(path) and os.access(path, os.R_OK):
+        return "" if os.path.getsize(path) else "empty"
+    if not os.path.exists(path):
+        return "no such file"
+    return "not readable" if os.path.isfile(path) else "not a file"
+
+
 def decode(content: bytes, rate: int, name: str, repaired: Counter[str] | None = None) -> Samples:
     """The mono samples of an encoded audio file at `rate` samples per second."""
     soundfile = import_speech("soundfile")

@@ -77,12 +77,13 @@ def comparison_page(runs: Sequence[RunResult], form: str, conclusions: Sequence[
 
 
 def _results(groups: Groups) -> Table:
-    """A row for each scheme and depth; a cell says how many runs did not finish, as the papers' tables do."""
+    """A row for each scheme, depth and setting; a cell says how many runs did not finish, as the papers' tables do."""
     metrics = list(dict.fromkeys(name for runs in groups.values() for run in runs for name in run.metrics))
     rows = tuple(
         (
             scheme_name(variant.schemes),
             depth_name(variant.layers),
+            *(value for _, value in variant.settings),
             *(_score(runs, [run.metrics.get(metric) for run in runs]) for metric in metrics),
             _score(runs, [run.best_loss for run in runs]),
             _mean([run.seconds for run in runs], duration),
@@ -91,7 +92,8 @@ def _results(groups: Groups) -> Table:
         )
         for variant, runs in groups.items()
     )
-    return Table("", ("scheme", "depth", *metrics, VALIDATION_LOSS, "time", "memory", "seeds"), rows)
+    keys = [key for key, _ in next(iter(groups)).settings]  # the same for all
+    return Table("", ("scheme", "depth", *keys, *metrics, VALIDATION_LOSS, "time", "memory", "seeds"), rows)
 
 
 def _metric_tables(groups: Groups) -> list[Table]:

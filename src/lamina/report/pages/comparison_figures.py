@@ -11,10 +11,11 @@ from lamina.diagnosis.measurement import Axes, Description, Fact, Grid, Location
 from lamina.diagnosis.results import Diagnosis
 from lamina.report.figures.panels import Curve, Panel
 from lamina.report.figures.section import FigureSection, anchor_of, figure_sections
-from lamina.report.figures.style import model_styles
+from lamina.report.figures.style import LineStyle, model_styles, part_styles
 from lamina.report.findings import printable_diagnosis
-from lamina.report.labels import depth_name, scheme_name
+from lamina.report.labels import depth_name, scheme_name, variant_name
 from lamina.report.run_results import RunResult
+from lamina.report.run_settings import Settings
 
 MOST_POINTS = 120
 VALIDATION_LOSS, TRAINING_LOSS = "validation loss", "training loss"
@@ -33,14 +34,20 @@ LossCurve = Sequence[tuple[float, float]]
 
 
 class Variant(NamedTuple):
-    """A variant of the model in a comparison: its schemes and its numbers of layers."""
+    """A variant of the model in a comparison: its schemes, its numbers of layers, and what else differs."""
 
     schemes: tuple[str, ...]
     layers: tuple[int, ...]
+    settings: Settings = ()
 
     @property
     def name(self) -> str:
-        return f"{scheme_name(self.schemes)}, {depth_name(self.layers)}"
+        return variant_name((f"{scheme_name(self.schemes)}, {depth_name(self.layers)}",), self.settings)
+
+    @property
+    def name_at_depth(self) -> str:
+        """Its name beside others of the same depth."""
+        return variant_name(self.schemes, self.settings)
 
 
 Groups = Mapping[Variant, Sequence[RunResult]]
@@ -51,7 +58,7 @@ Diagnosed = Mapping[Variant, Mapping[Stage, Diagnosis]]
 def group_runs(runs: Iterable[RunResult]) -> Groups:
     groups: dict[Variant, list[RunResult]] = {}
     for run in runs:
-        groups.setdefault(Variant(run.schemes, run.layers), []).append(run)
+        groups.setdefault(Variant(run.schemes, run.layers, run.settings), []).append(run)
     return groups
 
 
@@ -77,15 +84,14 @@ def loss_sections(groups: Groups) -> list[FigureSection]:
 
 
 def _loss_section(name: str, curves: Mapping[Variant, Sequence[LossCurve]]) -> FigureSection:
-    """A panel for each depth, a line for each scheme."""
+    """A panel for each depth, a line for each scheme and setting."""
     series = {variant: _over_seeds([line for line in lines if line]) for variant, lines in curves.items() if any(lines)}
-    models = list(dict.fromkeys(variant.schemes for variant in series))
-    styles = dict(zip(models, model_styles(models), strict=True))
+    styles = _line_styles(list(series))
     panels = [
         Panel(
-            depth_name(depth),
+            f"depth {depth_name(depth)}",
             tuple(
-                Curve(scheme_name(variant.schemes), each, styles[variant.schemes])
+                Curve(variant.name_at_depth, each, styles[variant.schemes, variant.settings])
                 for variant, each in series.items()
                 if variant.layers == depth
             ),
@@ -102,6 +108,14 @@ def _loss_section(name: str, curves: Mapping[Variant, Sequence[LossCurve]]) -> F
         axes=Axes(x="step", y=name, log_y=_spans_decades(series.values())),
     )
     return FigureSection(f"curve-{anchor_of(name)}", about, panels)
+
+
+def _line_styles(variants: Sequence[Variant]) -> dict[tuple[tuple[str, ...], Settings], LineStyle]:
+    """A style for each scheme and setting at all depths: the scheme's colour, or other colours if there is only one."""
+    models = list(dict.fromkeys((variant.schemes, variant.settings) for variant in variants))
+    schemes = [own for own, _ in models]
+    is_alone = len(models) > 1 and len(set(schemes)) == 1
+    return dict(zip(models, part_styles(models) if is_alone else model_styles(schemes), strict=True))
 
 
 def _spans_decades(lines: Iterable[Series]) -> bool:
@@ -143,7 +157,7 @@ def measured_sections(diagnosed: Diagnosed) -> list[tuple[str, list[FigureSectio
     found = []
     for depth in dict.fromkeys(variant.layers for variant in diagnosed):
         models = [
-            (scheme_name(variant.schemes), variant.schemes, _join_stages(stages))
+            (variant.name_at_depth, variant.schemes, _join_stages(stages))
             for variant, stages in diagnosed.items()
             if variant.layers == depth
         ]

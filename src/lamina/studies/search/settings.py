@@ -13,6 +13,7 @@ from pydantic import PositiveInt
 
 from lamina.config import to_toml_value, with_value
 from lamina.errors import UserError
+from lamina.formatting import short_keys
 from lamina.options import Options
 from lamina.training.config import SEARCH, RunConfig
 
@@ -36,8 +37,7 @@ class SearchSetting:
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys as headings: without their sections, unless two keys are then the same."""
-        last = [key.rpartition(".")[2] for key, _ in self.values]
-        return tuple(key if last.count(end) > 1 else end for (key, _), end in zip(self.values, last, strict=True))
+        return short_keys([key for key, _ in self.values])
 
     @property
     def cells(self) -> tuple[str, ...]:
