@@ -119,7 +119,7 @@ def test_the_unigram_bound_is_the_cross_entropy_of_counting(name: str, folder: P
         for part in task.store.sets(split):
             for at in range(len(task.store[part])):
                 found += task.store[part].tokens(task.predicted, at).tolist() + ([task.end] if task.end else [])
-    vocabulary = len(task.store.tokenizer())
-    counts = np.bincount(labels["train"], minlength=vocabulary) + 1
+    size = len(task.store.labels) if name == "classification" else len(task.store.tokenizer())
+    counts = np.bincount(labels["train"], minlength=size) + 1
     expected = -np.log(counts / counts.sum())[labels["valid"]].mean()
     assert task.unigram_nll("valid") == pytest.approx(expected)

@@ -279,14 +279,17 @@ class Task:
             done += len(batch)
             self.progress(f"{split}: losses", done, len(kept))
 
+    @property
+    def num_labels(self) -> int:
+        """The number of different labels that a prediction chooses from, at most."""
+        return max(len(self.store.tokenizer(name)) for name in self.store.manifest.tokenizers)
+
     def unigram_nll(self, split: str) -> float:
         """The mean negative log-likelihood of a split under a unigram model.
 
         The unigram model has the label frequencies of the training split, one added to each count.
         """
-        size = max(
-            len(self.store.labels), *(len(self.store.tokenizer(name)) for name in self.store.manifest.tokenizers)
-        )
+        size = self.num_labels
         train, held_out = self._frequencies("train", size), self._frequencies(split, size)
         probabilities = (train + 1) / (train + 1).sum()
         return float(-(held_out * np.log(probabilities)).sum() / held_out.sum())

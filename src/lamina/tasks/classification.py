@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ from lamina.tasks.metrics import accuracy, f1, f1_macro, f1_micro
 from lamina.tasks.sentences import sentence_arguments, sentence_fields, sentence_sizes
 
 WINDOW = 64  # texts labelled at a time
+CHANCE = 0.05  # the probability with which a classifier that guesses may pass for a trained one
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Prediction:
 
 class Classification(Task):
     name = "classification"
-    result_version = 2
+    result_version = 3
     embedded = "embedded-paraphrases"
     fields = ("first", "label")
     predicted = "label"
@@ -67,6 +70,10 @@ class Classification(Task):
         if choices.num_segments not in (None, 0, 2):
             raise mistake("a pair of sentences has 2 segments, or 0 for none", "num_segments", choices.num_segments)
         return super().complete_model(choices, vocabulary)
+
+    @property
+    def num_labels(self) -> int:
+        return len(self.store.labels)
 
     def vocabulary(self) -> Vocabulary:
         return Vocabulary(len(self.store.tokenizer()), num_classes=len(self.store.labels))
@@ -144,18 +151,27 @@ class Classification(Task):
         return Losses(loss, loss.detach(), inputs.count)
 
     def describe_failure(self, split: str, nll: float, measure: Callable[[], Mapping[str, float]]) -> str:
-        """As for other tasks, but a classifier that is right more often than the majority class has not failed.
+        """Why a classifier is no better than one that does not read the texts; empty if its loss or accuracy is better.
 
-        The loss of a fine-tuned classifier often rises above a unigram model's: a few labels are wrong, with certainty.
+        Both count, because the loss of a fine-tuned classifier often rises while its accuracy does: a few labels are
+        wrong, with certainty. A guess can be better than the frequencies of the labels too; each of the two tests
+        accepts one with a probability of at most `CHANCE`. For the loss, that is Markov's inequality for the ratio of
+        the likelihoods, whose mean under a guess is at most 1.
         """
-        failure = super().describe_failure(split, nll, measure)
-        if not failure:
+        counts = self._frequencies(split, self.num_labels)
+        examples = counts.sum()
+        shares = counts[counts > 0] / examples
+        entropy, majority = -(shares * np.log(shares)).sum(), shares.max()
+        if examples * (entropy - nll) > -math.log(CHANCE):
             return ""
-        counts = self._frequencies(split, len(self.store.labels))
-        majority = 100 * counts.max() / counts.sum()
         reached = measure()["accuracy"]
-        above = f", and accuracy {reached:.1f} is not above the majority class's {majority:.1f}"
-        return "" if reached > majority else failure + above
+        deviation = math.sqrt(majority * (1 - majority) / examples)
+        if reached / 100 > majority + NormalDist().inv_cdf(1 - CHANCE) * deviation:
+            return ""
+        return (
+            f"validation loss {nll:.3f} and accuracy {reached:.1f} on {examples:,.0f} examples are no evidence of "
+            f"learning: the frequencies of the labels alone give {entropy:.3f} and {100 * majority:.1f}"
+        )
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module, split: str, max_tokens: int = MAX_TOKENS) -> dict[str, float]:
