@@ -115,7 +115,7 @@ def test_every_audio_file_that_cannot_be_read_is_named_before_the_first_is_trans
     soundfile.write(good, sentence.samples(16_000), 16_000)
     empty.touch()
     lines = [str(good), f"{tmp_path}/gone.wav", "", str(empty), str(tmp_path)]
-    named = rf"3 of 4 audio files .*line 2: .*gone\.wav \(no such file\); line 4: .*\(empty\); line 5: .*\(not a file\)"
+    named = r"3 of 4 audio files .*line 2: .*gone\.wav \(no such file\); line 4: .*\(empty\); line 5: .*\(not a file\)"
     with pytest.raises(UserError, match=named):
         task.generate_text(model, lines, window=100)
     with pytest.raises(UserError, match=named):

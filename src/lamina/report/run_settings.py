@@ -1,4 +1,4 @@
-"""The settings in which runs differ besides scheme, depth and seed: runs that differ in one are no seeds of one model."""
+"""The settings in which runs differ besides scheme, depth and seed; runs that differ in one are not seeds of a model."""
 
 from __future__ import annotations
 
@@ -29,10 +29,8 @@ def differing_settings(runs: Sequence[Run]) -> list[Settings]:
     """For each run, its values of all keys in which some of the runs differ."""
     values = [_values(run) for run in runs]
     keys = [key for key in _differing_keys(values) if key not in SHOWN_OTHERWISE]
-    columns = [[_text(run, key, each) for run, each in zip(runs, values, strict=True)] for key in keys]
-    named = [_distinct(column, [_find(each, key) for each in values]) for key, column in zip(keys, columns, strict=True)]
-    shown = short_keys(keys)
-    return [tuple((key, column[at]) for key, column in zip(shown, named, strict=True)) for at in range(len(runs))]
+    columns = [_texts(runs, values, key) for key in keys]
+    return [tuple(zip(short_keys(keys), own, strict=True)) for own in zip(*columns, strict=True)] or [()] * len(runs)
 
 
 def _values(run: Run) -> dict[str, Any]:
@@ -66,18 +64,17 @@ def _find(values: Mapping[str, Any], key: str) -> Any:
     return found
 
 
-def _text(run: Run, key: str, values: Mapping[str, Any]) -> str:
+def _texts(runs: Sequence[Run], values: Sequence[Mapping[str, Any]], key: str) -> list[str]:
+    """The values of a key as text; with the start of the hash where one name stands for several contents."""
+    found = [_find(each, key) for each in values]
+    texts = [_text(run, key, value) for run, value in zip(runs, found, strict=True)]
+    contents = Counter(text for text, _ in dict.fromkeys(zip(texts, map(str, found), strict=True)))
+    pairs = zip(texts, found, strict=True)
+    return [f"{text} ({str(value)[:8]})" if contents[text] > 1 else text for text, value in pairs]
+
+
+def _text(run: Run, key: str, value: Any) -> str:
     if key in (WEIGHTS, DATA):
         folder = run.config.start_from if key == WEIGHTS else run.config.data.store
         return Path(folder).name if folder else NONE
-    value = _find(values, key)
     return NONE if value is None else to_toml_value(value)
-
-
-def _distinct(texts: Sequence[str], values: Sequence[Any]) -> list[str]:
-    """The texts; with the start of the hash where one name stands for several contents."""
-    contents = Counter(text for text, _ in dict.fromkeys(zip(texts, map(str, values), strict=True)))
-    return [
-        f"{text} ({str(value)[:8]})" if contents[text] > 1 else text
-        for text, value in zip(texts, values, strict=True)
-    ]
