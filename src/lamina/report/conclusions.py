@@ -17,7 +17,6 @@ from lamina.diagnosis.measures.gradient_by_layer import GradientByLayer
 from lamina.report.labels import depth_name, variant_name
 from lamina.report.run_results import RunResult
 
-
 SAME_OTHERWISE = "The same model, data and learning rate with another residual connection"
 
 

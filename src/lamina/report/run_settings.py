@@ -1,4 +1,4 @@
-"""The settings in which runs differ besides scheme, depth and seed; runs that differ in one are not seeds of a model."""
+"""The settings in which runs differ, besides scheme, depth and seed: those that differ in one are no seeds of a model."""
 
 from __future__ import annotations
 
