@@ -1,4 +1,4 @@
-"""The settings in which runs differ, besides scheme, depth and seed: those that differ in one are no seeds of a model."""
+"""The settings besides scheme, depth and seed in which runs differ; such runs are not seeds of one model."""
 
 from __future__ import annotations
 
