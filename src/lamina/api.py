@@ -168,6 +168,7 @@ def diagnose(
     learning_rate: float | None = None,
     warmup: int | None = None,
     thresholds: Thresholds | None = None,
+    quick: bool = False,
     progress: Progress = no_progress,
 ) -> DiagnosisReport:
     """Diagnose why a model trains or does not.
@@ -188,6 +189,7 @@ def diagnose(
     warmup: the number of steps in which the learning rate rises to that. With a long one, or a small learning rate,
         a model that amplifies updates or loses gradient usually trains.
     thresholds: the thresholds of the checks; None for the defaults.
+    quick: leave out the measures that take most of the time; the report names them.
 
     The module's weights, gradients, buffers and modes are left as they were, and so is the random state.
     """
@@ -203,7 +205,7 @@ def diagnose(
         warmup=warmup,
         thresholds=thresholds,
     )
-    return DiagnosisReport(examine(subject, seeds=seeds, progress=progress))
+    return DiagnosisReport(examine(subject, seeds=seeds, quick=quick, progress=progress))
 
 
 def watch(
@@ -263,7 +265,7 @@ def diagnose_paths(
                 path, batches=extent.batches, tokens=extent.tokens, depths=extent.output_depths
             )
             subject = replace(subject, learning_rate=extent.learning_rate, warmup=extent.warmup)
-            found.append(examine(subject, seeds=extent.seeds, progress=progress))
+            found.append(examine(subject, seeds=extent.seeds, quick=extent.quick, progress=progress))
         else:
             _refuse_other_folder(RunFolder(path))
             found += Run(path).diagnose(extent, progress)

@@ -75,6 +75,31 @@ def test_a_module_is_measured_over_batches(tmp_path: Path) -> None:
     assert str(report).startswith("# Diagnosis: TransformerEncoder")
 
 
+def test_a_quick_diagnosis_names_what_it_leaves_out() -> None:
+    quick = lamina.diagnose(encoder(), X, learning_rate=1e-3, quick=True).diagnosis
+    full = lamina.diagnose(encoder(), X, learning_rate=1e-3).diagnosis
+    slow = {each.key: each.reason for each in quick.not_measured if each.lacks == ("quick",)}
+    assert set(slow) == {"gradient-when-moved", "gradient-by-stream", *OF_DEPTH}
+    assert "part of the full one" in slow["gradient-when-moved"]
+    taken, all_taken = ({each.key for each in diagnosis.measurements} for diagnosis in (quick, full))
+    assert taken == all_taken - set(slow)
+    (finding,) = [each for each in quick.findings if each.check == "learning-rate"]
+    assert finding.severity == "not measured"
+    assert "too long for a quick diagnosis" in finding.sentence
+
+
+def test_a_quick_diagnosis_builds_two_models_at_most() -> None:
+    built: list[int | None] = []
+
+    def make(seed: int, num_layers: int = 2) -> nn.Module:
+        built.append(num_layers)
+        return encoder(num_layers)
+
+    quick = lamina.diagnose(make, X, seeds=5, quick=True).diagnosis
+    assert (quick.spread_over, quick.repeats) == ("seeds", 2)
+    assert built == [2, 2, 2], "one to look at the batches, and two to measure; no other depths"
+
+
 def test_a_factory_is_measured_over_seeds_and_against_depth() -> None:
     seen: list[tuple[str, int, int | None]] = []
     progress = lambda stage, done, total: seen.append((stage, done, total))  # noqa: E731

@@ -86,6 +86,17 @@ def test_a_config_is_measured_at_its_start(place: Path) -> None:
     assert {each.key for each in diagnosis.measurements} >= RECORDED | OF_DEPTH | {"added-block", "update-size"}
 
 
+def test_quick_names_what_it_leaves_out(place: Path, tmp_path: Path) -> None:
+    page = tmp_path / "why.md"
+    few = ["--batches", "1", "--tokens", "60", "--output", str(page)]
+    shown = CliRunner().invoke(app, ["diagnose", str(place / "own.toml"), "--quick", *few], env={"COLUMNS": "1000"})
+    assert shown.exit_code == 0, shown.output
+    (line,) = [each for each in shown.output.splitlines() if "too long for a quick" in each and "not measured" in each]
+    for name in ("gradient when moved", "output change", "gradient against depth", "coordinate check"):
+        assert name in line
+    assert "too long for a quick diagnosis" in page.read_text()
+
+
 def test_a_config_has_its_own_thresholds(place: Path) -> None:
     (diagnosis,) = diagnose_paths([str(place / "own.toml"), "diagnose.thresholds.vanishing.warning=1e6"], SMALL_EXTENT)
     assert {1e6} == {each.threshold for each in diagnosis.findings if each.check == "vanishing"} - {0.1}

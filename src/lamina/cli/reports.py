@@ -54,6 +54,9 @@ def diagnose(
         float | None, typer.Option(help="The highest learning rate of training; by default that of the config.")
     ] = None,
     warmup: Annotated[int | None, typer.Option(min=0, help="Steps in which the learning rate rises to that.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Leave out the measures that take most of the time, and name them.")
+    ] = False,
     output: Annotated[Path, typer.Option(help="The page: .html, .md, or .json for the numbers.")] = Path("why.html"),
 ) -> None:
     """Measure why a model trains or does not: print the findings and write a page with all figures."""
@@ -73,6 +76,7 @@ def diagnose(
         output_depths=_read_depths(depths),
         learning_rate=learning_rate,
         warmup=warmup,
+        quick=quick,
     )
     with progress_bar() as progress:
         left_out: list[Path] = []

@@ -27,6 +27,8 @@ from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
 
 SpreadOver = Literal["seeds", "batches"]
+QUICK_SEEDS = 2
+"""The largest number of seeds of a quick diagnosis."""
 PARTS = 8
 """The largest number of parts that the batches of one model are divided into; a sum of gradients is kept for each."""
 NO_SPREAD: dict[SpreadOver, str] = {
@@ -49,24 +51,27 @@ class Examined:
     """The standard deviation over the samples is multiplied by this."""
 
 
-def examine(subject: Subject, *, seeds: int = 5, progress: Progress = no_progress) -> Diagnosis:
+def examine(
+    subject: Subject, *, seeds: int = 5, quick: bool = False, progress: Progress = no_progress
+) -> Diagnosis:
     """Measure a factory's models at the seeds 1, 2, …, or a module on its batches; then run the checks.
 
+    quick: leave out the measures that take most of the time, and build at most `QUICK_SEEDS` models.
     The random state of the process is restored.
     """
     if seeds < 1:
         raise UserError(f"seeds is the number of models that a factory builds, at least 1, not {seeds}")
     began = time.perf_counter()
-    models = seeds if subject.factory is not None else 1
+    models = 1 if subject.factory is None else min(seeds, QUICK_SEEDS) if quick else seeds
     over: SpreadOver = "seeds" if subject.factory is not None else "batches"
     with random_state_kept():
         found = []
         for number in range(models):
             progress(subject.name, number, models + 1)
-            found.append(_examine_seed(subject, number + 1))
+            found.append(_examine_seed(subject, number + 1, quick))
         examined = found[0] if subject.factory is None else _over_seeds(found)
         progress(subject.name, models, models + 1)
-        further, missing = _take_rest(subject, examined.structure)
+        further, missing = _take_rest(subject, examined.structure, quick)
     progress(subject.name, models + 1, models + 1)
     samples = [conclude(sample) for sample in examined.samples]
     measurements = [*combine(examined.measurements, samples, examined.scale), *further]
@@ -101,12 +106,16 @@ def examine(subject: Subject, *, seeds: int = 5, progress: Progress = no_progres
     )
 
 
-def _examine_seed(subject: Subject, seed: int) -> Examined:
+def _examine_seed(subject: Subject, seed: int, quick: bool) -> Examined:
     """Build and measure one model; neither it nor its gradients are kept."""
     model = subject.build(seed)
     torch.manual_seed(seed)  # dropout
     parts = min(len(subject.passes), PARTS) if subject.factory is None else 1
-    with_passes = [each for each in measures_that_need("model") if each.max_seeds is None or seed <= each.max_seeds]
+    with_passes = [
+        each
+        for each in measures_that_need("model")
+        if (each.max_seeds is None or seed <= each.max_seeds) and (each.quick or not quick)
+    ]
     return examine_model(
         model,
         subject.passes,
@@ -247,7 +256,9 @@ def combine(
     ]
 
 
-def _take_rest(subject: Subject, structure: ModelStructure) -> tuple[list[Measurement], list[NotMeasured]]:
+def _take_rest(
+    subject: Subject, structure: ModelStructure, quick: bool
+) -> tuple[list[Measurement], list[NotMeasured]]:
     """The measures that need an optimiser or models of several depths, and those for which there is no evidence."""
     evidence = Evidence(
         structure=structure,
@@ -259,8 +270,11 @@ def _take_rest(subject: Subject, structure: ModelStructure) -> tuple[list[Measur
         depths=subject.depths,
     )
     needs: list[Need] = [need for need in ("optimiser", "factory") if need in evidence.available]
-    measured, unmeasured = _sorted_out(take(each, evidence) for each in all_measures() if set(needs) & set(each.needs))
-    return measured, [*unmeasured, *lacking({"record", "gradients", "model", *needs})]
+    left_out = [each for each in all_measures() if quick and not each.quick]
+    chosen = [each for each in all_measures() if set(needs) & set(each.needs) and (each.quick or not quick)]
+    measured, unmeasured = _sorted_out(take(each, evidence) for each in chosen)
+    slow = [NotMeasured(key=each.key, reason=REASONS["quick"], lacks=("quick",)) for each in left_out]
+    return measured, [*slow, *unmeasured, *lacking({"record", "gradients", "model", *needs})]
 
 
 def lacking(available: set[Need]) -> list[NotMeasured]:
@@ -282,6 +296,7 @@ MISSING: dict[Need, MissingEvidence] = {
     "factory": "depths",
 }
 REASONS: dict[MissingEvidence, str] = {
+    "quick": "it takes too long for a quick diagnosis, and is part of the full one, without quick",
     "passes": "it needs passes of its own: lamina.diagnose(model, batch), or lamina diagnose on a config or a run",
     "training": "it follows an optimiser in training: lamina.watch(model, optimiser), or diagnose.every in a config",
     "depths": "it compares models of several depths and needs a config, or a factory that takes num_layers: "

@@ -67,12 +67,14 @@ class Extent:
     """The highest learning rate of training; None for that of the config."""
     warmup: int | None = None
     """The number of steps of its warm-up; None for that of the config."""
+    quick: bool = False
+    """Whether the measures that take most of the time are left out."""
 
 
 def diagnose_run(run: Run, extent: Extent, progress: Progress = no_progress) -> Iterator[Diagnosis]:
     """Measure a run at initialisation and at a checkpoint, and store both; its watch's diagnosis comes last."""
     for subject in subjects_of(run, extent, progress):
-        diagnosis = examine(subject, seeds=extent.seeds, progress=progress)
+        diagnosis = examine(subject, seeds=extent.seeds, quick=extent.quick, progress=progress)
         step = diagnosis.stage.step
         diagnosis.write(run.folder.start_diagnosis if step is None else run.folder.step_diagnosis(step))
         yield diagnosis
@@ -93,9 +95,8 @@ def _watched(folder: RunFolder) -> Diagnosis:
 
 def diagnose_config(run: Run, extent: Extent, progress: Progress = no_progress) -> Diagnosis:
     """Measure the models of a run that need not have been started; nothing is written into its folder."""
-    return examine(
-        subject_at_initialisation(run, run.open_store(progress), extent), seeds=extent.seeds, progress=progress
-    )
+    subject = subject_at_initialisation(run, run.open_store(progress), extent)
+    return examine(subject, seeds=extent.seeds, quick=extent.quick, progress=progress)
 
 
 def subjects_of(run: Run, extent: Extent, progress: Progress = no_progress) -> Iterator[Subject]:

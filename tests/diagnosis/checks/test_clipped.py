@@ -17,6 +17,6 @@ from support.measurements import fact, findings, measurement
     ],
 )
 def test_a_norm_that_is_tiny_and_always_the_same(norm: float, variation: float, steps: float, severity: str) -> None:
-    facts = [fact("norm", norm), fact("variation", variation), fact("watched steps", steps)]
-    (found,) = findings("clipped", [measurement("watched-total-gradient", facts=facts)])
+    facts = [fact("norm after clipping", norm), fact("variation", variation), fact("watched steps", steps)]
+    (found,) = findings("clipped", [measurement("watched-gradient-norm", facts=facts)])
     assert found.severity == severity

@@ -19,10 +19,14 @@ def judged(multiple: float, *, assumed: bool = False, warmup: int | None = None)
     ("multiple", "warmup", "severity"),
     [
         (100.0, None, "fine"),
-        (2.0, None, "warning"),
-        (0.5, None, "failure"),
-        (2.0, 1000, "fine"),
-        (0.5, 1000, "warning"),
+        (2.0, None, "fine"),
+        (1.0, None, "warning"),
+        (0.5, None, "warning"),
+        (0.1, None, "failure"),
+        (0.5, 1000, "fine"),  # the warm-up reaches the critical learning rate after 500 steps
+        (0.5, 100, "warning"),  # after 50
+        (0.1, 500, "warning"),  # after 50
+        (0.001, 1000, "failure"),  # after 1
     ],
 )
 def test_a_step_that_overshoots(multiple: float, warmup: int | None, severity: str) -> None:

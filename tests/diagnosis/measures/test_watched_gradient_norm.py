@@ -4,10 +4,17 @@ import pytest
 
 from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.measures.base import Evidence, NotMeasurable
-from lamina.diagnosis.measures.watched_gradient_norm import LEARNING_RATE_JUMP, SPIKE, WatchedGradientNorm
+from lamina.diagnosis.measures.watched_gradient_norm import (
+    LEARNING_RATE_JUMP,
+    NORM,
+    SPIKE,
+    VARIATION,
+    WATCHED,
+    WatchedGradientNorm,
+)
 from lamina.diagnosis.watching.observation import StepTrace
 from lamina.diagnosis.watching.spikes import LearningRateJump, Spike, SpikeParameter
-from support.observations import observation
+from support.observations import matrix, observation
 
 
 def test_norms_spikes_and_jumps() -> None:
@@ -37,6 +44,15 @@ def test_norms_spikes_and_jumps() -> None:
     assert fact.stage is not None
     assert fact.stage.step == 2
     assert found.find_facts(LEARNING_RATE_JUMP)[0].value == pytest.approx(4)
+
+
+def test_the_norm_over_all_matrices_after_clipping() -> None:
+    history = [observation(5, matrix(1, 3.0), matrix(2, 4.0)), observation(10), observation(15, matrix(1, 5.0))]
+    found = WatchedGradientNorm().take(Evidence(history=history))
+    (norms,) = found.measured
+    assert (norms.x, norms.y, norms.quantity) == ((5.0, 15.0), (5.0, 5.0), "after clipping, of matrices")
+    values = {each.name: each.value for each in found.facts}
+    assert (values[NORM], values[VARIATION], values[WATCHED]) == (5.0, 0.0, 2.0)
 
 
 def test_without_steps() -> None:

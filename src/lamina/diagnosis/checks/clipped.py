@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field, PositiveFloat
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence
-from lamina.diagnosis.measures.watched_total_gradient import NORM, VARIATION, WATCHED
+from lamina.diagnosis.measures.watched_gradient_norm import NORM, VARIATION, WATCHED
 from lamina.diagnosis.results import Finding, Setting
 from lamina.formatting import short
 from lamina.options import Options
@@ -29,13 +29,13 @@ class Clipped(Check):
         observed: Annotated[int, Field(ge=2)] = 3
         """Number of watched steps below which nothing is said."""
 
-    reads = ("watched-total-gradient",)
+    reads = ("watched-gradient-norm",)
     position = 14
 
     def judge(self, evidence: CheckEvidence, thresholds: Thresholds) -> Iterator[Finding]:
-        measurement = evidence.get("watched-total-gradient")
+        measurement = evidence.get("watched-gradient-norm")
         values = {each.name: each.value for each in measurement.facts} if measurement else {}
-        if not values:
+        if NORM not in values:
             return
         if values[WATCHED] < thresholds.observed:
             yield self.finding("not measured", f"only {values[WATCHED]:.0f} watched steps had gradients")

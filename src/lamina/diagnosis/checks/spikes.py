@@ -13,7 +13,7 @@ from pydantic import Field
 
 from lamina.diagnosis.checks.base import Check, CheckEvidence
 from lamina.diagnosis.measurement import Fact, Measurement
-from lamina.diagnosis.measures.watched_gradient_norm import LEARNING_RATE_JUMP, SPIKE
+from lamina.diagnosis.measures.watched_gradient_norm import AFTER, LEARNING_RATE_JUMP, SPIKE
 from lamina.diagnosis.results import Action, Finding, Setting
 from lamina.formatting import count, short
 from lamina.options import Options
@@ -35,7 +35,7 @@ class Spikes(Check):
         measurement = evidence.get("watched-gradient-norm")
         if measurement is None:
             return
-        steps = sum(len(each.x) for each in measurement.measured if not each.points)
+        steps = sum(len(each.x) for each in measurement.measured if not each.points and each.quantity != AFTER)
         losses = evidence.get("watched-loss")
         followed = "the loss and the gradient norm" if losses is not None else "the gradient norm"
         if steps < thresholds.observed:

@@ -13,7 +13,7 @@ from lamina.registry import Registry
 
 MEASURES = Registry[Measure](__name__, Measure, kind="measure", group="lamina.measures", attribute="key")  # type: ignore[type-abstract]
 
-RESULT_VERSION = 3
+RESULT_VERSION = 4
 """The result version of all measures and checks.
 
 Increase it when one gives other values for the same model. Runs that were diagnosed by another version, or by other

@@ -128,6 +128,8 @@ class Measure(ABC):
     """The largest number of seeds at which it is taken, if its own passes are expensive; None for all."""
     first_batch_only: ClassVar[bool] = False
     """Whether a measure with passes of its own is taken on the first batch only, so that it has no spread."""
+    quick: ClassVar[bool] = True
+    """Whether a quick diagnosis takes it; not if it makes many passes of its own."""
     position: ClassVar[int] = 1000
     """The position in a report: lower numbers come first."""
 

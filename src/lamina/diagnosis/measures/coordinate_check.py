@@ -33,6 +33,7 @@ class CoordinateCheck(Measure):
     look_for = "Lines of later steps that rise with depth while the first is flat: lower the learning rate with depth."
     axes = Axes(x="layers", y="mean |h| after the last layer", log_x=True, log_y=True)
     needs = ("factory",)
+    quick = False
     position = 220
 
     def take(self, evidence: Evidence) -> Measurement:

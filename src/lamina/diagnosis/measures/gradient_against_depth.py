@@ -40,6 +40,7 @@ class GradientAgainstDepth(Measure):
     )
     axes = Axes(x="layers", y="gradient norm", log_x=True, log_y=True)
     needs = ("factory",)
+    quick = False
     position = 200
 
     def take(self, evidence: Evidence) -> Measurement:

@@ -31,6 +31,7 @@ class GradientByStream(Measure):
     look_for = "The stream with the larger gradient at the left is the one that trains the lowest layers."
     axes = Axes(x="sub-layer", y="gradient norm", log_y=True)
     needs = ("model",)
+    quick = False
     position = 110
 
     def take(self, evidence: Evidence) -> Measurement:

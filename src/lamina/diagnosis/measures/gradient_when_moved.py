@@ -43,6 +43,7 @@ class GradientWhenMoved(Measure):
         x="distance that every weight has moved, m", y="share of the last layer's gradient", log_x=True, log_y=True
     )
     needs = ("model",)
+    quick = False
     max_seeds = 2
     position = 100
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from math import hypot
 from operator import add
@@ -24,8 +24,8 @@ class ExpectedGradient:
     """The expected gradient of every weight matrix: the mean over mini-batches, taken before any norm (Xiong et al.
     2020, section 3.4).
 
-    Only sums are kept, for any number of batches. They are kept in parts, so that the mean without one part can be
-    computed (the jackknife).
+    Only sums are kept, for any number of batches, and only of matrices inside layers, since embeddings and heads are
+    large and not compared. They are kept in parts, so that the mean without one part can be computed (the jackknife).
     """
 
     def __init__(self, parts: int = 1) -> None:
@@ -37,20 +37,37 @@ class ExpectedGradient:
         part = sum(self._counts) % len(self._counts)
         sums = self._sums[part]
         for name, gradient in gradients.items():
+            if name.layer is None:
+                continue
             sums[name] = sums[name] + gradient if name in sums else gradient
         self._counts[part] += 1
 
-    def mean(self, without: int | None = None) -> dict[MatrixName, Tensor]:
+    def mean(self, without: int | None = None) -> MeanGradient:
         """The mean over all batches, or over those of all parts but one. A missing gradient counts as zero."""
         kept = [part for part in range(len(self._sums)) if part != without]
-        number = sum(self._counts[part] for part in kept)
-        names = dict.fromkeys(name for part in kept for name in self._sums[part])
-        if not names:
-            raise NotMeasurable("no gradient reached a weight matrix: no parameter is trained, or the loss is constant")
-        return {name: self._sum(name, kept) / number for name in names}
+        found = MeanGradient([self._sums[part] for part in kept], sum(self._counts[part] for part in kept))
+        if not found:
+            raise NotMeasurable(
+                "no gradient reached a weight matrix of a layer: no such parameter is trained, or the loss is constant"
+            )
+        return found
 
-    def _sum(self, name: MatrixName, parts: Sequence[int]) -> Tensor:
-        return reduce(add, (self._sums[part][name] for part in parts if name in self._sums[part]))
+
+class MeanGradient(Mapping[MatrixName, Tensor]):
+    """A mean of sums; each matrix is computed when it is read, so that there is never a copy of all of them."""
+
+    def __init__(self, sums: Sequence[Mapping[MatrixName, Tensor]], number: int) -> None:
+        self._sums, self._number = sums, number
+        self._names = dict.fromkeys(name for each in sums for name in each)
+
+    def __getitem__(self, name: MatrixName) -> Tensor:
+        return reduce(add, (each[name] for each in self._sums if name in each)) / self._number
+
+    def __iter__(self) -> Iterator[MatrixName]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def norms_by_layer(gradients: Mapping[MatrixName, Tensor]) -> dict[tuple[str, str], dict[int, float]]:

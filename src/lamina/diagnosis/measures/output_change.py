@@ -45,6 +45,7 @@ class OutputChange(Measure):
     )
     axes = Axes(x="sub-layers", y="mean squared change")
     needs = ("factory",)
+    quick = False
     position = 210
 
     def take(self, evidence: Evidence) -> Measurement:
