@@ -174,7 +174,8 @@ def diagnose(
     """Diagnose why a model trains or does not.
 
     module_or_factory: any torch module, or a function of a seed that makes one. A module gives the spread over batches,
-        a factory the spread over seeds; measures against depth need one that takes `num_layers` too.
+        a factory the spread over seeds; measures against depth need one that takes `num_layers` too, the coordinate
+        check against width one that takes `width`.
     batch: the arguments of the module: a tensor, a tuple or a dictionary; or a list of such batches. A single batch is
         divided into `batches` parts along its first dimension, if all its tensors have the same.
     loss: a function of the output, or of the output and the batch, that gives a single number. Without it the output's

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lamina.diagnosis.recording.passes import record_pass
-from lamina.diagnosis.subject import RANDOM_DIRECTION, Subject, as_factory, split, subject_of
+from lamina.diagnosis.subject import RANDOM_DIRECTION, Subject, split, subject_of
 from lamina.errors import UserError
 from lamina.model.transformer import Transformer
 
@@ -177,25 +177,6 @@ def test_weights_that_are_not_finite(bad: float) -> None:
 def test_no_repeated_layers() -> None:
     with pytest.raises(UserError, match="no repeated layers"):
         losses(subject_of(nn.Sequential(nn.Linear(DIM, DIM), nn.ReLU()), X))
-
-
-# Factories
-
-
-def test_factories_take_a_seed_a_depth_both_or_nothing() -> None:
-    for make in (encoder, lambda: encoder(3)):
-        factory, any_depth = as_factory(make)
-        assert any_depth == (make is encoder)
-        assert torch.equal(factory(1, None).layers[0].linear1.weight, factory(1, None).layers[0].linear1.weight)
-        assert not torch.equal(factory(1, None).layers[0].linear1.weight, factory(2, None).layers[0].linear1.weight)
-    factory, any_depth = as_factory(lambda seed, num_layers=2: encoder(num_layers))
-    assert any_depth
-    assert len(factory(1, 5).layers) == 5
-
-
-def test_a_depth_without_a_default() -> None:
-    with pytest.raises(UserError, match=r"num_layers of the factory needs a default.*def make\(seed, num_layers=6\)"):
-        subject_of(lambda seed, num_layers: encoder(num_layers), X)
 
 
 def test_values_that_are_neither_a_model_nor_a_factory() -> None:

@@ -96,13 +96,13 @@ STRICT: dict[str, dict[str, float]] = {
 
 
 def diagnosis_of_factory(scheme: str, folder: Path) -> Any:
-    """A fresh encoder–decoder at two seeds and several depths, at a high learning rate."""
+    """A fresh encoder–decoder at two seeds and several depths and widths, at a high learning rate."""
 
     source, target, labels = (torch.arange(72).view(3, 4, 6) * 7) % 37 + 3
     batch = {"source": source, "target": target, "labels": labels}
 
-    def make(seed: int, num_layers: int = 3) -> nn.Module:
-        options = {**MODEL, "dropout": 0.1, "num_layers": num_layers, "residual": scheme}
+    def make(seed: int, num_layers: int = 3, width: int = MODEL["model_dim"]) -> nn.Module:
+        options = {**MODEL, "dropout": 0.1, "num_layers": num_layers, "model_dim": width, "residual": scheme}
         model: Any = Transformer.from_preset("iwslt", **options)
         model.calibrate(source, target)
         return model

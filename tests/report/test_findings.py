@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lamina.diagnosis.checks import run_checks
-from lamina.diagnosis.examine import lacking
+from lamina.diagnosis.lacking import lacking
 from lamina.diagnosis.measurement import NotMeasured, Stage
 from lamina.diagnosis.results import Diagnosis, Finding, Severity
 from lamina.report.findings import NamedDiagnosis, name_diagnoses, overview

@@ -130,7 +130,18 @@ def test_names_of_models_differ() -> None:
             "torch.autocast(device, dtype=torch.bfloat16)",
         ),
         (Setting(key="other.key", value=3), "other.key = 3", "other.key = 3"),
+        (
+            Setting(key="optimiser.eps", relation="<", value=1e-10),
+            "optimiser.eps < 1e-10",
+            "an ε of at most 1e-10: torch.optim.AdamW(model.parameters(), eps=1e-10)",
+        ),
+        (
+            Setting(key="optimiser.weight_decay", relation="<", value=0.1),
+            "optimiser.weight_decay < 0.1",
+            "a weight decay of at most 0.1: torch.optim.AdamW(model.parameters(), weight_decay=0.1)",
+        ),
         (Code(line="model.requires_grad_()"), "model.requires_grad_()", "model.requires_grad_()"),
+        (Code(line="scale()", words="before it"), "before it: scale()", "before it: scale()"),
         (
             SchemeTrait(avoids="vanishing", schemes=("b2t", "pre-ln", "resi-dual")),
             'model.residual = "b2t", "pre-ln" or "resi-dual"',

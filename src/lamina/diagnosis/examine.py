@@ -12,7 +12,8 @@ from torch import nn
 from torch.optim import Optimizer
 
 from lamina.diagnosis.checks import run_checks
-from lamina.diagnosis.measurement import Measurement, MissingEvidence, NotMeasured
+from lamina.diagnosis.lacking import lacking, left_out_of_quick
+from lamina.diagnosis.measurement import Measurement, NotMeasured
 from lamina.diagnosis.measures import MEASURES, all_measures, measures_that_need, take
 from lamina.diagnosis.measures.base import Evidence, Measure, ModelStructure, Need, NotMeasurable, require
 from lamina.diagnosis.measures.layer_gradients import ExpectedGradient
@@ -51,9 +52,7 @@ class Examined:
     """The standard deviation over the samples is multiplied by this."""
 
 
-def examine(
-    subject: Subject, *, seeds: int = 5, quick: bool = False, progress: Progress = no_progress
-) -> Diagnosis:
+def examine(subject: Subject, *, seeds: int = 5, quick: bool = False, progress: Progress = no_progress) -> Diagnosis:
     """Measure a factory's models at the seeds 1, 2, …, or a module on its batches; then run the checks.
 
     quick: leave out the measures that take most of the time, and build at most `QUICK_SEEDS` models.
@@ -256,9 +255,7 @@ def combine(
     ]
 
 
-def _take_rest(
-    subject: Subject, structure: ModelStructure, quick: bool
-) -> tuple[list[Measurement], list[NotMeasured]]:
+def _take_rest(subject: Subject, structure: ModelStructure, quick: bool) -> tuple[list[Measurement], list[NotMeasured]]:
     """The measures that need an optimiser or models of several depths, and those for which there is no evidence."""
     evidence = Evidence(
         structure=structure,
@@ -268,40 +265,14 @@ def _take_rest(
         factory=subject.factory if subject.any_depth else None,
         passes=subject.passes,
         depths=subject.depths,
+        of_width=subject.of_width,
+        widths=subject.widths,
     )
-    needs: list[Need] = [need for need in ("optimiser", "factory") if need in evidence.available]
-    left_out = [each for each in all_measures() if quick and not each.quick]
+    needs: list[Need] = [need for need in ("optimiser", "factory", "widths") if need in evidence.available]
     chosen = [each for each in all_measures() if set(needs) & set(each.needs) and (each.quick or not quick)]
     measured, unmeasured = _sorted_out(take(each, evidence) for each in chosen)
-    slow = [NotMeasured(key=each.key, reason=REASONS["quick"], lacks=("quick",)) for each in left_out]
-    return measured, [*slow, *unmeasured, *lacking({"record", "gradients", "model", *needs})]
-
-
-def lacking(available: set[Need]) -> list[NotMeasured]:
-    """The measures for which none of the available evidence is enough."""
-    return [
-        NotMeasured(key=each.key, reason=" or ".join(REASONS[every] for every in lacks), lacks=lacks)
-        for each in all_measures()
-        if not available & set(each.needs)
-        for lacks in [tuple(dict.fromkeys(MISSING[need] for need in each.needs))]
-    ]
-
-
-MISSING: dict[Need, MissingEvidence] = {
-    "record": "passes",
-    "gradients": "passes",
-    "model": "passes",
-    "optimiser": "training",
-    "history": "training",
-    "factory": "depths",
-}
-REASONS: dict[MissingEvidence, str] = {
-    "quick": "it takes too long for a quick diagnosis, and is part of the full one, without quick",
-    "passes": "it needs passes of its own: lamina.diagnose(model, batch), or lamina diagnose on a config or a run",
-    "training": "it follows an optimiser in training: lamina.watch(model, optimiser), or diagnose.every in a config",
-    "depths": "it compares models of several depths and needs a config, or a factory that takes num_layers: "
-    "lamina.diagnose(lambda seed, num_layers=6: …, batch)",
-}
+    missing = [*unmeasured, *lacking({"record", "gradients", "model", *needs})]
+    return measured, [*left_out_of_quick(), *missing] if quick else missing
 
 
 def _only_missing(measured: Sequence[Measurement], missing: Sequence[NotMeasured]) -> tuple[NotMeasured, ...]:

@@ -15,9 +15,9 @@ SeriesRole = Literal["measured", "predicted", "bound"]
 FactName = NewType("FactName", str)
 """The name of a fact: `slope`, `R² of ln n`. A measure defines its names as constants, which checks import, so that the
 type checker finds a misspelled one."""
-MissingEvidence = Literal["passes", "training", "depths", "quick"]
-"""Evidence that a measure lacked: passes through the model, an optimiser in training, models of several depths; or it
-was left out of a quick diagnosis."""
+MissingEvidence = Literal["passes", "training", "depths", "widths", "quick"]
+"""Evidence that a measure lacked: passes through the model, an optimiser in training, models of several depths or
+widths; or it was left out of a quick diagnosis."""
 
 
 class TypedResult(BaseModel):

@@ -54,6 +54,8 @@ class Code(TypedResult):
 
     kind: Literal["code"] = "code"
     line: str
+    words: str = ""
+    """What the line does and where it belongs, where the line does not say it."""
 
 
 Remedy = Annotated[Setting | SchemeTrait | Action | Code, Field(discriminator="kind")]

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
+from lamina.diagnosis.factories import as_factory, as_width_factory, widths_below
 from lamina.diagnosis.measurement import Stage
-from lamina.diagnosis.measures.base import Factory
+from lamina.diagnosis.measures.base import Factory, OfWidth
 from lamina.diagnosis.options import Thresholds
 from lamina.diagnosis.recording.layers import unwrap
 from lamina.diagnosis.recording.passes import Pass, check_model, random_state_kept
@@ -52,6 +53,10 @@ class Subject:
     """Whether the factory can build models of other depths."""
     depths: tuple[int, ...] = OUTPUT_DEPTHS
     """The numbers of layers at which the change of the output is measured."""
+    of_width: OfWidth | None = None
+    """Builds models of other widths; None if that is not possible."""
+    widths: tuple[int, ...] = ()
+    """The widths of the coordinate check."""
     optimiser: Optimizer | Callable[[nn.Module], Optimizer] | None = None
     """The optimiser of the model, in the state in which training left it or before its first step, or a function that
     makes one for a model."""
@@ -109,6 +114,7 @@ def subject_of(
     if batches < 1:
         raise UserError(f"batches is the number of parts that a batch is split into, at least 1, not {batches}")
     factory, any_depth = (None, False) if isinstance(module_or_factory, nn.Module) else as_factory(module_or_factory)
+    of_width, width = (None, None) if factory is None else as_width_factory(module_or_factory)
     with random_state_kept():
         model = factory(1, None) if factory else module_or_factory
     assert isinstance(model, nn.Module)
@@ -129,6 +135,8 @@ def subject_of(
         factory=factory,
         any_depth=any_depth,
         depths=tuple(depths),
+        of_width=of_width,
+        widths=() if width is None else widths_below(width),
         stage=Stage(name="start" if factory else "given"),
         optimiser=optimiser,
         learning_rate=learning_rate,
@@ -143,35 +151,6 @@ def _highest_rate_of_adam(optimiser: Optimizer) -> float | None:
     if not isinstance(optimiser, Adam):  # AdamW is an Adam
         return None
     return max(max(group["lr"], group.get("initial_lr", 0.0)) for group in optimiser.param_groups) or None
-
-
-def as_factory(make: object) -> tuple[Factory, bool]:
-    """A user's function as a factory, and whether it takes `num_layers`. It may take no seed."""
-    if not callable(make):
-        kind = type(make).__name__
-        raise UserError(f"a module, or a function that builds one from a seed, is needed, but this is a {kind}")
-    try:
-        parameters = dict(inspect.signature(make).parameters)
-    except (TypeError, ValueError):  # a builtin has no signature
-        takes_seed, depth = True, None
-    else:
-        depth = parameters.pop("num_layers", None)
-        takes_seed = bool(parameters)
-    if depth is not None and depth.default is depth.empty:
-        raise UserError(
-            "num_layers of the factory needs a default, the depth at which most measures are taken: "
-            "def make(seed, num_layers=6)"
-        )
-
-    def factory(seed: int, num_layers: int | None) -> nn.Module:
-        torch.manual_seed(seed)
-        options = {} if num_layers is None else {"num_layers": num_layers}
-        model = make(*([seed] if takes_seed else []), **options)
-        if not isinstance(model, nn.Module):
-            raise UserError(f"the factory returned a {type(model).__name__}, not a torch module")
-        return model
-
-    return factory, depth is not None
 
 
 def passes_over(model: nn.Module, batch: Any, loss: Loss | None, parts: int, notes: list[str]) -> list[Pass]:

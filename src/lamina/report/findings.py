@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lamina.diagnosis.checks import CHECKS
-from lamina.diagnosis.examine import lacking
+from lamina.diagnosis.lacking import lacking
 from lamina.diagnosis.measurement import MissingEvidence, NotMeasured
 from lamina.diagnosis.results import Diagnosis, Finding, Severity
 from lamina.formatting import count, printable

@@ -141,10 +141,16 @@ FOREIGN_SETTINGS = {
     "train.clip_norm": "torch.nn.utils.clip_grad_norm_(model.parameters(), {value})",
     "train.precision": "torch.autocast(device, dtype=torch.bfloat16)",
     "optimiser.betas": "torch.optim.AdamW(model.parameters(), betas=({value}))",
+    "optimiser.weight_decay": "torch.optim.AdamW(model.parameters(), weight_decay={value})",
     "optimiser.eps": "torch.optim.AdamW(model.parameters(), eps={value})",
 }
 """The line of PyTorch that has the effect of a config key, for models that are not Lamina's."""
-BOUNDED = {"schedule.learning_rate": "a learning rate of", "schedule.warmup_steps": "a warm-up of"}
+BOUNDED = {
+    "schedule.learning_rate": "a learning rate of",
+    "schedule.warmup_steps": "a warm-up of",
+    "optimiser.eps": "an ε of",
+    "optimiser.weight_decay": "a weight decay of",
+}
 BOUNDS = {"<": "at most", ">": "at least", "=": ""}
 
 
@@ -173,6 +179,6 @@ def remedy_text(remedy: Remedy, *, own_model: bool) -> RemedyText:
         case SchemeTrait():
             return RemedyText("a residual scheme such as", remedy.schemes)
         case Code():
-            return RemedyText(code=(remedy.line,))
+            return RemedyText(f"{remedy.words}:" if remedy.words else "", (remedy.line,))
         case Action():
             return RemedyText(remedy.text)

@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 
 from lamina.data.store import Store
 from lamina.diagnosis.examine import examine
+from lamina.diagnosis.factories import widths_below
 from lamina.diagnosis.measurement import Stage
 from lamina.diagnosis.recording.passes import random_state_kept
 from lamina.diagnosis.results import Diagnosis
@@ -60,7 +61,8 @@ class Extent:
     checkpoint: str = BEST
     """The checkpoint of a run: `best`, `latest`, `average` or `step-…`."""
     depths: bool = True
-    """Whether models of other depths are built for the measures that compare depths, which take most of the time."""
+    """Whether models of other depths and widths are built for the measures that compare them, which take most of the
+    time."""
     output_depths: tuple[int, ...] = OUTPUT_DEPTHS
     """The numbers of layers at which the change of the output is measured."""
     learning_rate: float | None = None
@@ -129,12 +131,24 @@ def subject_at_initialisation(run: Run, store: Store, extent: Extent) -> Subject
             start.load_into(model, accept=config.start_from_differences == "accept")
         return model
 
+    def of_width(width: int) -> nn.Module:
+        share = width / options.model_dim
+        sizes = {"model_dim": width, "feed_forward_dim": max(1, round(share * options.feed_forward_dim))}
+        torch.manual_seed(1)
+        model = Transformer.build(task.model_options(config.model.model_copy(update=sizes))).to(inputs[0].device)
+        task.calibrate(model, inputs[0])
+        return model
+
+    options = task.model_options(config.model)
+    any_size = extent.depths and start is None  # trained weights are of one size
     adaptive = config.optimiser.choose().is_adaptive
     return Subject(
         run.path.name,
         _passes(task, inputs),
         factory=factory,
-        any_depth=extent.depths and start is None,  # trained weights are of one depth
+        any_depth=any_size,
+        of_width=of_width if any_size else None,
+        widths=widths_below(options.model_dim, multiple_of=2 * options.num_heads),
         notes=notes,
         depths=extent.output_depths,
         learning_rate=extent.learning_rate or (config.schedule.learning_rate if adaptive else None),

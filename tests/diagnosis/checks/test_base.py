@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -11,6 +11,7 @@ from lamina import residual
 from lamina.diagnosis.checks.base import Check, CheckEvidence, grade
 from lamina.diagnosis.measurement import Location
 from lamina.diagnosis.results import Finding, SchemeTrait
+from lamina.residual.base import Fault
 from support.measurements import line, measurement
 
 
@@ -40,6 +41,18 @@ def test_the_remedy_names_all_schemes_that_avoid_a_fault_but_those_in_use() -> N
     assert len(able) > 1
     remedy = CheckEvidence([], [able[0]]).schemes_that_avoid("vanishing")
     assert remedy == SchemeTrait(avoids="vanishing", schemes=tuple(able[1:]))
+
+
+@pytest.mark.parametrize("fault", get_args(Fault))
+def test_the_placement_that_a_model_has_is_never_suggested(fault: Fault) -> None:
+    avoiding = {each.name for each in residual.schemes() if fault in each.avoids}
+    for placement in ("pre", "post"):
+        named = CheckEvidence([], placements=[placement]).schemes_that_avoid(fault).schemes
+        assert set(named) == avoiding - {f"{placement}-ln"}
+    unknown = CheckEvidence([], placements=["pre", None]).schemes_that_avoid(fault).schemes
+    assert set(unknown) == avoiding - {"pre-ln", "post-ln"}, "an unknown placement may be either"
+    for scheme in residual.schemes():
+        assert scheme.name not in CheckEvidence([], [scheme.name]).schemes_that_avoid(fault).schemes
 
 
 def test_only_what_is_not_fine_has_remedies() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from lamina.report.labels import remedy_text
 from support.measurements import fact, findings, measurement
 
 
@@ -19,3 +21,22 @@ def test_a_low_entropy_by_large_logits(entropy: float, logit: float, severity: s
     (found,) = findings("saturated-attention", [entropies, logits])
     assert (found.severity, found.value, found.location.module) == (severity, entropy, "h.1.attn")
     assert ("saturated, as in 1 of 2" in found.sentence) == (severity == "warning")
+
+
+def test_the_remedies_are_lines_of_an_attention_module() -> None:
+    place = {"stack": "stack", "layer": 1, "module": "h.0.attn"}
+    measured = [
+        measurement("attention-entropy", facts=[fact("entropy", 0.1, **place)]),
+        measurement("attention-logits", facts=[fact("largest logit", 50.0, **place)]),
+    ]
+    (found,) = findings("saturated-attention", measured)
+    scaled, normalised = (remedy_text(each, own_model=False) for each in found.remedies)
+    names = {"torch": torch, "query": 100 * torch.randn(2, 4, 6, 16), "key": 100 * torch.randn(2, 4, 6, 16)}
+    before = (names["query"] @ names["key"].mT).abs().max()
+    exec(scaled.code[0], names)
+    assert torch.allclose(names["scores"].abs().max(), before / 4)
+    exec(normalised.code[0], names)
+    assert (names["query"] @ names["key"].mT).abs().max() <= 16.001
+    assert "QK-norm" in str(normalised)
+    (own,) = findings("saturated-attention", measured, schemes=["pre-ln"])
+    assert str(remedy_text(own.remedies[0], own_model=True)) == 'model.init = "xavier"'

@@ -19,6 +19,8 @@ from lamina.diagnosis.results import Finding, Remedy, SchemeTrait, Setting, Seve
 from lamina.options import Options
 from lamina.residual.base import Fault
 
+POSITIONS = ("pre", "post")
+"""The positions of norms that a scheme is named after."""
 GENTLE = "; at the planned learning rate or warm-up models with this fault usually train"
 """Added to the sentence of a failure that is only a warning because of how the model will be trained."""
 
@@ -54,7 +56,9 @@ class CheckEvidence:
     ) -> None:
         self._by_key: Mapping[str, Measurement] = {each.key: each for each in measurements}
         self.schemes = tuple(schemes)
-        self._in_use = {*schemes, *(f"{each}-ln" for each in placements)}
+        # Of an unknown position neither is suggested: it might be the one that the model has.
+        positions = [position for each in placements for position in ((each,) if each else POSITIONS)]
+        self._in_use = {*schemes, *(f"{each}-ln" for each in positions)}
         self.learning_rate = learning_rate
         """The highest learning rate at which Adam will train the model; None if it is unknown."""
         self.warmup = warmup

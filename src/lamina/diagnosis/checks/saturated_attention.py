@@ -16,9 +16,21 @@ from lamina.diagnosis.checks.base import Check, CheckEvidence
 from lamina.diagnosis.measurement import Fact, Measurement
 from lamina.diagnosis.measures.attention_entropy import ENTROPY
 from lamina.diagnosis.measures.attention_logits import LARGEST_LOGIT
-from lamina.diagnosis.results import Action, Finding
+from lamina.diagnosis.results import Code, Finding, Remedy, Setting
 from lamina.formatting import short
 from lamina.options import Options
+
+FOREIGN_REMEDIES: tuple[Remedy, ...] = (
+    Code(
+        line="scores = query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5",
+        words="in the attention module, if its logits are not divided by √d",
+    ),
+    Code(
+        line="query, key = (torch.nn.functional.rms_norm(each, each.shape[-1:]) for each in (query, key))",
+        words="QK-norm, before their product",
+    ),
+)
+"""Of Lamina's own attention, which divides by √d, logits are too large only if its matrices are."""
 
 
 class SaturatedAttention(Check):
@@ -39,9 +51,11 @@ class SaturatedAttention(Check):
             if not isnan(fact.value):
                 stacks.setdefault(fact.location.stack, []).append(fact)
         for facts in stacks.values():
-            yield self._judge_stack(facts, logits, thresholds)
+            yield self._judge_stack(facts, logits, thresholds, own=bool(evidence.schemes))
 
-    def _judge_stack(self, facts: list[Fact], logits: Measurement | None, thresholds: Thresholds) -> Finding:
+    def _judge_stack(
+        self, facts: list[Fact], logits: Measurement | None, thresholds: Thresholds, *, own: bool
+    ) -> Finding:
         worst = min(facts, key=lambda each: each.value)
         largest = logits.fact(LARGEST_LOGIT, module=worst.location.module) if logits else None
         saturated = worst.value < thresholds.entropy and (largest is None or largest > thresholds.logit)
@@ -56,8 +70,5 @@ class SaturatedAttention(Check):
             location=worst.location,
             value=worst.value,
             threshold=thresholds.entropy,
-            remedies=(
-                Action(text="divide the product of queries and keys by √d, d the width of a head"),
-                Action(text="normalise queries and keys (QK-norm), or initialise their matrices smaller"),
-            ),
+            remedies=(Setting(key="model.init", value="xavier"),) if own else FOREIGN_REMEDIES,
         )

@@ -1,9 +1,9 @@
 """Does the loss fall along the planned update, for any optimiser?
 
-A step at which the loss of its own batch rises overshoots: c* of at most 1 means that the very first step does, if there
-is no warm-up. Training recovers from that up to a few times the critical learning rate (Lewkowycz et al. 2020, the
+A step at which the loss of its own batch rises overshoots: c* of at most 1 means that the first step does, if there is
+no warm-up. Training recovers from that up to a few times the critical learning rate (Lewkowycz et al. 2020, the
 catapult: between 2 and about 12 ÷ the curvature). In a warm-up of w steps the learning rate reaches the critical one
-after c*·w steps; the critical one grows meanwhile (Kalra et al. 2026), so what counts is how many steps those are. The
+after c*·w steps; the critical one grows meanwhile (Kalra et al. 2026), so what counts is how many steps those are. A
 loss that rises at every multiple means that the update points uphill.
 """
 

@@ -9,7 +9,7 @@ from pydantic import PositiveFloat
 from lamina.diagnosis.checks.base import Check, CheckEvidence
 from lamina.diagnosis.measurement import Fact
 from lamina.diagnosis.measures.weight_scale import SCALE
-from lamina.diagnosis.results import Action, Finding
+from lamina.diagnosis.results import Code, Finding, Remedy, Setting
 from lamina.formatting import short
 from lamina.options import Options
 
@@ -35,9 +35,11 @@ class WrongWeightScale(Check):
             large = [each for each in facts if each.value > thresholds.largest]
             small = [each for each in facts if each.value < thresholds.least]
             if large:
-                yield self._judge(max(large, key=lambda each: each.value), len(large), "large", thresholds.largest)
+                worst = max(large, key=lambda each: each.value)
+                yield self._judge(worst, len(large), "large", thresholds.largest, own=bool(evidence.schemes))
             if small:
-                yield self._judge(min(small, key=lambda each: each.value), len(small), "small", thresholds.least)
+                worst = min(small, key=lambda each: each.value)
+                yield self._judge(worst, len(small), "small", thresholds.least, own=bool(evidence.schemes))
             if not large and not small:
                 values = sorted(each.value for each in facts)
                 sentence = f"weight matrices have {short(values[0])} to {short(values[-1])} times the size 1 ÷ √inputs"
@@ -45,7 +47,7 @@ class WrongWeightScale(Check):
                     "fine", sentence, location=facts[0].location, value=values[-1], threshold=thresholds.largest
                 )
 
-    def _judge(self, worst: Fact, many: int, what: str, threshold: float) -> Finding:
+    def _judge(self, worst: Fact, many: int, what: str, threshold: float, *, own: bool) -> Finding:
         return self.finding(
             "warning",
             f"the weights of {worst.location.module} are {short(worst.value)} times 1 ÷ √inputs, too {what} against "
@@ -54,7 +56,14 @@ class WrongWeightScale(Check):
             location=worst.location,
             value=worst.value,
             threshold=threshold,
-            remedies=(
-                Action(text=f"initialise {worst.location.module} with a standard deviation of about 1 ÷ √inputs"),
-            ),
+            remedies=(Setting(key="model.init", value="xavier") if own else _scaled(worst, many),),
         )
+
+
+def _scaled(worst: Fact, many: int) -> Remedy:
+    """A line that brings a matrix to the size 1 ÷ √inputs."""
+    others = ", and the other matrices likewise" if many > 1 else ""
+    return Code(
+        line=f'model.get_submodule("{worst.location.module}").weight.data.mul_({1 / worst.value:.2g})',
+        words=f"an initialisation of standard deviation 1 ÷ √inputs{others}",
+    )

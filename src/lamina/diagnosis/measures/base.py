@@ -25,7 +25,7 @@ from lamina.residual.base import Placement
 if TYPE_CHECKING:
     from lamina.diagnosis.watching.observation import Observation
 
-Need = Literal["record", "gradients", "model", "optimiser", "factory", "history"]
+Need = Literal["record", "gradients", "model", "optimiser", "factory", "widths", "history"]
 """The evidence that a measure is taken from.
 
 record      one recorded pass; taken for every batch, and averaged over batches and seeds
@@ -33,10 +33,13 @@ gradients   the expected gradient of every weight matrix, the mean over batches
 model       a model and a batch, with passes of the measure's own
 optimiser   an optimiser in the state in which training left it
 factory     a function that builds models of any depth
+widths      a function that builds models of any width
 history     the observations of a watch during training
 """
 Factory = Callable[[int, int | None], nn.Module]
 """Builds a model from a seed and a number of layers; None stands for the model's own depth."""
+OfWidth = Callable[[int], nn.Module]
+"""Builds a model of a width."""
 Value = TypeVar("Value")
 
 FIRST_TO_LAST = FactName("first/last")
@@ -84,6 +87,9 @@ class Evidence:
     """Each runs a model on one batch and returns the loss."""
     depths: Sequence[int] = ()
     """The numbers of layers at which the change of the output is measured."""
+    of_width: OfWidth | None = None
+    widths: Sequence[int] = ()
+    """The widths of the coordinate check."""
     history: Sequence[Observation] | None = None
 
     @cached_property
@@ -102,6 +108,7 @@ class Evidence:
             "model": self.model,
             "optimiser": self.optimiser,
             "factory": self.factory,
+            "widths": self.of_width,
             "history": self.history,
         }
         return frozenset(name for name, value in needs.items() if value is not None)

@@ -2,15 +2,19 @@
 
     mean |h| after the last layer, after 0, 1, 2 and 3 steps of Adam, at several numbers of layers
 
-Yang et al. 2022 (μP), section D.1, "coordinate check", which they make against width: in a parametrisation that keeps
-learning rates from small to large models the lines of all steps are flat. A size that grows with depth after a step,
-but not before it, shows a learning rate that must be lowered for deeper models. All models are trained on one batch, at
-the planned learning rate or 0.001.
+Yang et al. 2022 (μP), section D.1, "coordinate check", which they make against width (`coordinate-check-by-width`): in
+a parametrisation that keeps learning rates from small to large models the lines of all steps are flat. A size that
+grows with depth after a step, but not before it, shows a learning rate that must be lowered for deeper models. All
+models are trained on one batch, at the planned learning rate or 0.001.
 
 Facts of each number of steps: `power` p, of mean |h| ~ (number of layers)ᵖ.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import nan
 
 from torch import nn
 from torch.optim import Adam
@@ -41,20 +45,33 @@ class CoordinateCheck(Measure):
         depths = sorted({each for each in evidence.depths if each <= MOST_LAYERS})
         if len(depths) < 2:
             raise NotMeasurable(f"it needs two depths of at most {MOST_LAYERS} layers")
-        rate = evidence.learning_rate or LEARNING_RATE
-        sizes = [sizes_in_training(factory(1, depth), run, rate) for depth in depths]
-        x = tuple(map(float, depths))
-        series = [
-            Series(location=Location(stack=stack), quantity=f"after {step} steps", x=x, y=tuple(y))
-            for stack in sizes[0][0]
-            for step in STEPS
-            if (y := [each[step].get(stack, float("nan")) for each in sizes])
-        ]
-        facts = [
-            Fact(name=POWER, location=each.location, quantity=each.quantity, value=fit_power(each.x, each.y).slope)
-            for each in series
-        ]
-        return self.measurement(series, facts=facts)
+        series = compare_sizes(partial(factory, 1), depths, run, evidence.learning_rate)
+        return self.measurement(series, facts=powers(series))
+
+
+def compare_sizes(
+    build: Callable[[int], nn.Module], sizes: Sequence[int], run: Pass, learning_rate: float | None
+) -> list[Series]:
+    """Mean |h| after each number of steps, against depth or width."""
+    rate = learning_rate or LEARNING_RATE
+    found = [sizes_in_training(build(size), run, rate) for size in sizes]
+    return [
+        Series(
+            location=Location(stack=stack),
+            quantity=f"after {step} steps",
+            x=tuple(map(float, sizes)),
+            y=tuple(each[step].get(stack, nan) for each in found),
+        )
+        for stack in found[0][0]
+        for step in STEPS
+    ]
+
+
+def powers(series: Sequence[Series]) -> list[Fact]:
+    return [
+        Fact(name=POWER, location=each.location, quantity=each.quantity, value=fit_power(each.x, each.y).slope)
+        for each in series
+    ]
 
 
 def sizes_in_training(model: nn.Module, run: Pass, learning_rate: float) -> list[dict[str, float]]:

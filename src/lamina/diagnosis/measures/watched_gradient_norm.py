@@ -3,10 +3,12 @@
     ‖∂L/∂θ‖ over all parameters, before clipping, at every step; a spike is a norm above mean + 6σ of the 128 before it
     √Σ‖∂L/∂W‖² over all matrices, as the optimiser gets it, at watched steps
 
-Clipping: Pascanu et al. 2013. A norm after clipping that is the same at every step was clipped at every step: the length
-of the gradient then says nothing. Facts: `norm after clipping`, the median over the watched steps; `variation`, its
-standard deviation ÷ its mean; `watched steps`; `spikes of the gradient norm`; for each spike, of the loss or the norm, `spike`: its distance from the mean in
-standard deviations, with the layer and the parameter that most of it comes from, at the stage of its step;
+Clipping: Pascanu et al. 2013. A norm after clipping that is the same at every step was clipped at every step: the
+length of the gradient then says nothing.
+
+Facts: `norm after clipping`, the median over the watched steps; `variation`, its standard deviation ÷ its mean;
+`watched steps`; `spikes of the gradient norm`; for each spike, of the loss or the norm, `spike`: its distance from the
+mean in standard deviations, with the layer and the parameter that most of it comes from, at the stage of its step;
 `learning-rate jump`: the learning rate relative to that of the step before, at the stage of its step.
 """
 
@@ -36,7 +38,7 @@ class WatchedGradientNorm(Measure):
     source = "as trainers show it, and after Pascanu et al. 2013; the limit of a spike is a convention"
     look_for = (
         "A line without trend after the warm-up. A norm that rises for hundreds of steps often precedes a divergence. "
-        "A point is a spike: a single step far above the ones before it, caused by its batch or by too large an update. "
+        "A point is a spike: a step far above the ones before it, caused by its batch or by too large an update. "
         "A norm after clipping that is flat shows that every gradient is clipped."
     )
     axes = Axes(x="step", y="gradient norm", log_y=True)

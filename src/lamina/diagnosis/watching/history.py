@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lamina.diagnosis.checks import CheckThresholds, run_checks
-from lamina.diagnosis.examine import lacking
+from lamina.diagnosis.lacking import lacking
 from lamina.diagnosis.measurement import Measurement, NotMeasured, Stage
 from lamina.diagnosis.measures import measures_that_need, take
 from lamina.diagnosis.measures.base import Evidence
@@ -41,7 +41,11 @@ def diagnose_history(
         spread_over="steps",
         repeats=max(1, len(history)),
         findings=run_checks(
-            measurements, [*not_measured, *lacking({"history"})], schemes=schemes, thresholds=thresholds
+            measurements,
+            [*not_measured, *lacking({"history"})],
+            schemes=schemes,
+            thresholds=thresholds,
+            placements=[] if schemes else [None],
         ),
         measurements=tuple(measurements),
         not_measured=tuple(not_measured),

@@ -13,8 +13,8 @@ from lamina.diagnosis.results import Finding
 from lamina.diagnosis.subject import subject_of
 from lamina.diagnosis.watching.watch import Watch
 from lamina.errors import UserError
-from lamina.studies.faults.injections import LAYER, InjectedFault
-from lamina.studies.faults.models import Trial, gpt2_trial, plain_trial
+from lamina.studies.faults.injections import InjectedFault
+from lamina.studies.faults.models import LAYER, Trial, gpt2_trial, plain_trial
 
 MODELS: dict[str, Callable[[], Trial]] = {"plain torch": plain_trial, "GPT-2": gpt2_trial}
 BATCHES, WATCHED_STEPS = 2, 30

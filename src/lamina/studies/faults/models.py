@@ -18,6 +18,8 @@ from torch.optim import AdamW, Optimizer
 WORDS, WIDTH, LAYERS, HEADS, LENGTH, SENTENCES = 256, 64, 6, 2, 32, 16
 LEARNING_RATE = 1e-3
 SUCCESSORS = 4
+LAYER = 2
+"""The layer, from 0, that most faults are injected into."""
 
 
 class PlainAttention(nn.Module):
@@ -157,3 +159,21 @@ def gpt2_batch(seed: int) -> dict[str, Tensor]:
 
 def gpt2_loss(output: Any, batch: Any) -> Tensor:
     return output.loss
+
+
+def wrap(module: nn.Module, change: Callable[[Callable[..., Any], Any], Any]) -> None:
+    """Replace the forward of a module by `change(forward, x)`."""
+    forward = module.forward
+
+    def changed(x: Tensor, *arguments: Any, **options: Any) -> Any:
+        return change(lambda value: forward(value, *arguments, **options), x)
+
+    module.forward = changed
+
+
+def faulty_layer(trial: Trial) -> Any:
+    return trial.layers[LAYER]
+
+
+def named_module(trial: Trial, name: str) -> Any:
+    return trial.model.get_submodule(trial.names[name])
