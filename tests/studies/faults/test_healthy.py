@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lamina.studies.faults.healthy import NAMED, STOCK, TORCH, diagnose
+from lamina.studies.faults.healthy import NAMED, STOCK, TORCH, alarms, diagnose
 
 IN_CI = ("Mistral", "DistilBERT")
 
@@ -28,4 +28,4 @@ def test_there_are_enough() -> None:
 def test_nothing_is_found(name: str) -> None:
     if name in STOCK:
         pytest.importorskip("transformers")
-    assert [f"{each.check}: {each.sentence}" for each in diagnose(name)] == []
+    assert [f"{each.check}: {each.sentence}" for each in alarms(diagnose(name))] == []

@@ -34,7 +34,7 @@ def test_there_are_enough_and_each_names_a_check() -> None:
 def test_a_fault_is_named_with_its_module(fault: Any, model: str) -> None:
     if model == "GPT-2":
         pytest.importorskip("transformers")
-    found = run_fault(fault, model, steps=0)
+    found = run_fault(fault, model)
     if (fault.name, model) in NOT_NAMED:
         assert not found.named_by, "it is named now: take it off the list"
     else:
@@ -46,4 +46,4 @@ def test_a_fault_is_named_with_its_module(fault: Any, model: str) -> None:
 def test_the_healthy_models_are_fine(model: str) -> None:
     if model == "GPT-2":
         pytest.importorskip("transformers")
-    assert run_healthy(model, steps=0).others == ()
+    assert run_healthy(model).others == ()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from math import isfinite
-
-import torch
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from lamina.diagnosis.examine import examine
 from lamina.diagnosis.results import Finding
@@ -15,9 +12,13 @@ from lamina.diagnosis.watching.watch import Watch
 from lamina.errors import UserError
 from lamina.studies.faults.injections import InjectedFault
 from lamina.studies.faults.models import LAYER, Trial, gpt2_trial, plain_trial
+from lamina.studies.faults.short_training import steps_of, trained_loss
 
-MODELS: dict[str, Callable[[], Trial]] = {"plain torch": plain_trial, "GPT-2": gpt2_trial}
-BATCHES, WATCHED_STEPS = 2, 30
+MODELS: dict[str, Callable[[int], Trial]] = {"plain torch": plain_trial, "GPT-2": gpt2_trial}
+BATCHES, WATCHED_STEPS, SEED = 2, 30, 1
+NO_FAULT = "none"
+REFUSED = "refused"
+"""Stands for a check where a model is refused, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -26,34 +27,46 @@ class FaultOutcome:
 
     fault: str
     model: str
-    named_by: str
-    """The check that names the cause; empty if none does."""
-    when: str
+    checks: tuple[str, ...] = ()
+    """The checks that name the cause."""
+    named_by: str = ""
+    """The check that did; empty if none does."""
+    when: str = ""
     """`start` or `watch`."""
-    module: bool | None
+    module: bool | None = None
     """Whether the right module is named; None where the fault has no place, or was not named."""
-    others: tuple[str, ...]
+    others: tuple[str, ...] = ()
     """Further checks with a warning or failure."""
-    loss: float
-    """The loss after some steps of training; NaN if it diverged or training was not tried."""
+    values: Mapping[str, float] = field(default_factory=dict)
+    """The value of the worst finding of every check."""
+    loss: float | None = None
+    """The loss of the next word after a short training, infinite if it diverged; None if training was not tried."""
+    spoilt: bool | None = None
+    """Whether that loss is higher than without a fault."""
 
 
-def run_fault(fault: InjectedFault, name: str, steps: int) -> FaultOutcome:
-    trial = MODELS[name]()
+def run_fault(fault: InjectedFault, name: str, steps: int = 0, limit: float = 0.0) -> FaultOutcome:
+    """Diagnose a fault; `limit` is the loss after `steps` above which it has spoilt training."""
+    trial = MODELS[name](SEED)
     fault.inject(trial)
     findings, when = (watch(trial), "watch") if fault.watched else (diagnose(trial), "start")
-    return judge(fault, name, trial, findings, when, train(fault, name, steps))
+    loss = None
+    if steps:
+        trained = MODELS[name](SEED)
+        fault.inject(trained)
+        loss = trained_loss(trained, steps)
+    return judge(fault, name, trial, findings, when, loss, None if loss is None else loss > limit)
 
 
-def run_healthy(name: str, steps: int) -> FaultOutcome:
+def run_healthy(name: str, seed: int = SEED, loss: float | None = None) -> FaultOutcome:
     """The model without a fault: no check should find anything."""
-    trial = MODELS[name]()
-    others = tuple(dict.fromkeys(each.check for each in (*diagnose(trial), *watch(trial))))
-    return FaultOutcome("none", name, "", "start", None, others, train(None, name, steps))
+    findings = [*diagnose(MODELS[name](seed)), *watch(MODELS[name](seed))]
+    others = tuple(dict.fromkeys(each.check for each in findings if _is_alarm(each)))
+    return FaultOutcome(NO_FAULT, name, others=others, values=worst_values(findings), loss=loss)
 
 
 def diagnose(trial: Trial) -> list[Finding]:
-    """The warnings and failures at initialisation; a model that is refused gives one finding, `refused`."""
+    """The findings at initialisation; a model that is refused gives one finding, `refused`."""
     try:
         subject = subject_of(
             trial.model,
@@ -62,61 +75,56 @@ def diagnose(trial: Trial) -> list[Finding]:
             optimiser=trial.make_optimiser,
             warmup=trial.warmup,
         )
-        found = examine(subject).findings
+        return list(examine(subject).findings)
     except UserError as error:
-        return [Finding(check="refused", severity="failure", sentence=str(error))]
-    return [each for each in found if each.severity in ("warning", "failure")]
+        return [Finding(check=REFUSED, severity="failure", sentence=str(error))]
 
 
 def watch(trial: Trial) -> list[Finding]:
-    """The warnings and failures of a watch over the first steps."""
+    """The findings of a watch over the first steps."""
     optimiser = trial.make_optimiser(trial.model)
     with Watch(trial.model, optimiser, every=5, on_warning=lambda alarm: None) as watching:
         steps_of(trial, optimiser, WATCHED_STEPS)
-    return [each for each in watching.diagnosis().findings if each.severity in ("warning", "failure")]
-
-
-def train(fault: InjectedFault | None, name: str, steps: int) -> float:
-    """The mean loss over the last five steps of a short training."""
-    if not steps:
-        return float("nan")
-    trial = MODELS[name]()
-    if fault is not None:
-        fault.inject(trial)
-    losses = steps_of(trial, trial.make_optimiser(trial.model), steps)
-    return sum(losses[-5:]) / 5
-
-
-def steps_of(trial: Trial, optimiser: torch.optim.Optimizer, steps: int) -> list[float]:
-    """Train with a linear warm-up and clipping; returns the losses."""
-    rates = [group["lr"] for group in optimiser.param_groups]
-    losses: list[float] = []
-    for step in range(steps):
-        for group, rate in zip(optimiser.param_groups, rates, strict=True):
-            group["lr"] = rate * min(1.0, (step + 1) / max(1, trial.warmup))
-        batch = trial.batch(step)
-        output = trial.model(**batch) if isinstance(batch, dict) else trial.model(*batch)
-        loss = trial.loss(output, batch)
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(trial.model.parameters(), trial.clip)
-        optimiser.step()
-        losses.append(loss.item())
-    for group, rate in zip(optimiser.param_groups, rates, strict=True):
-        group["lr"] = rate
-    return losses
+    return list(watching.diagnosis().findings)
 
 
 def judge(
-    fault: InjectedFault, name: str, trial: Trial, findings: Sequence[Finding], when: str, loss: float
+    fault: InjectedFault,
+    name: str,
+    trial: Trial,
+    findings: Sequence[Finding],
+    when: str,
+    loss: float | None = None,
+    spoilt: bool | None = None,
 ) -> FaultOutcome:
     """Compare the findings with what the fault should be called."""
-    naming = [each for each in findings if each.check in fault.checks]
-    others = tuple(dict.fromkeys(each.check for each in findings if each.check not in fault.checks))
-    module = any(names_place(fault, trial, each) for each in naming) if naming and fault.place else None
+    alarms = [each for each in findings if _is_alarm(each)]
+    naming = [each for each in alarms if each.check in fault.checks]
     return FaultOutcome(
-        fault.name, name, naming[0].check if naming else "", when if naming else "", module, others, loss
+        fault=fault.name,
+        model=name,
+        checks=fault.checks,
+        named_by=naming[0].check if naming else "",
+        when=when if naming else "",
+        module=any(names_place(fault, trial, each) for each in naming) if naming and fault.place else None,
+        others=tuple(dict.fromkeys(each.check for each in alarms if each.check not in fault.checks)),
+        values=worst_values(findings),
+        loss=loss,
+        spoilt=spoilt,
     )
+
+
+def worst_values(findings: Sequence[Finding]) -> dict[str, float]:
+    """The value of the worst finding of every check; findings come with the worst first."""
+    found: dict[str, float] = {}
+    for each in findings:
+        if each.value is not None:
+            found.setdefault(each.check, each.value)
+    return found
+
+
+def _is_alarm(finding: Finding) -> bool:
+    return finding.severity in ("warning", "failure")
 
 
 def names_place(fault: InjectedFault, trial: Trial, finding: Finding) -> bool:
@@ -135,38 +143,3 @@ def names_place(fault: InjectedFault, trial: Trial, finding: Finding) -> bool:
         case place:
             assert place is not None
             return trial.names[place] in text
-
-
-def summary(outcomes: Iterable[FaultOutcome]) -> str:
-    """The rates of the grid."""
-    faults = [each for each in outcomes if each.fault != "none"]
-    named = [each for each in faults if each.named_by]
-    placed = [each for each in named if each.module is not None]
-    right = sum(bool(each.module) for each in placed)
-    return (
-        f"{len(named)} of {len(faults)} faults named with their cause ({len(named) / max(1, len(faults)):.0%}); the "
-        f"right module in {right} of the {len(placed)} of these that lie in one ({right / max(1, len(placed)):.0%})"
-    )
-
-
-def table(outcomes: Sequence[FaultOutcome]) -> str:
-    """A Markdown table, a row for every fault with both models."""
-    models = list(dict.fromkeys(each.model for each in outcomes))
-    rows = [["fault", *(f"{model}: {what}" for model in models for what in ("named by", "module", "loss"))]]
-    for fault in dict.fromkeys(each.fault for each in outcomes):
-        cells = [fault]
-        for model in models:
-            found = next((each for each in outcomes if (each.fault, each.model) == (fault, model)), None)
-            cells += ["", "", ""] if found is None else _cells(found)
-        rows.append(cells)
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([lines[0], f"|{' --- |' * len(rows[0])}", *lines[1:]])
-
-
-def _cells(found: FaultOutcome) -> list[str]:
-    if found.fault == "none":
-        named = "nothing" if not found.others else f"false alarms: {', '.join(found.others)}"
-    else:
-        named = found.named_by + (" (watch)" if found.when == "watch" else "") or "not named"
-    module = {None: "", True: "yes", False: "no"}[found.module]
-    return [named, module, f"{found.loss:.2f}" if isfinite(found.loss) else "diverged"]

@@ -8,7 +8,8 @@ The first eight have the sizes of their papers, the others the width of a small 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from torch import Tensor, nn
 from lamina.diagnosis.examine import examine
 from lamina.diagnosis.results import Finding
 from lamina.diagnosis.subject import subject_of
+from lamina.studies.faults.fault_table import write_outcomes
+from lamina.studies.faults.grid import NO_FAULT, FaultOutcome, worst_values
 
 LENGTH, SEQUENCES, LEARNING_RATE, WARMUP = 32, 4, 3e-4, 2000
 WIDE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
@@ -89,21 +92,32 @@ def build(name: str) -> tuple[nn.Module, Any, Callable[..., Tensor] | None]:
 
 
 def diagnose(name: str, batches: int = 2) -> list[Finding]:
-    """The warnings and failures, at a usual learning rate and warm-up."""
+    """All findings, at a usual learning rate and warm-up."""
     model, batch, loss = build(name)
     subject = subject_of(model, batch, loss, batches=batches, learning_rate=LEARNING_RATE, warmup=WARMUP)
-    return [each for each in examine(subject).findings if each.severity in ("warning", "failure")]
+    return list(examine(subject).findings)
+
+
+def alarms(findings: Sequence[Finding]) -> list[Finding]:
+    return [each for each in findings if each.severity in ("warning", "failure")]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lamina.studies.faults.healthy", description=__doc__)
     parser.add_argument("--only", default="", help="models whose name contains this")
+    parser.add_argument("--output", type=Path, help="a JSON file for the outcomes, which lamina.studies.faults reads")
     options = parser.parse_args()
+    outcomes: list[FaultOutcome] = []
     for name in (*STOCK, *TORCH):
         if options.only in name:
-            found = diagnose(name)
+            findings = diagnose(name)
+            found = alarms(findings)
             said = "; ".join(f"{each.severity} {each.check}: {each.sentence}" for each in found)
             print(f"{name}: {said or 'nothing'}", flush=True)
+            checks = tuple(dict.fromkeys(each.check for each in found))
+            outcomes.append(FaultOutcome(NO_FAULT, name, others=checks, values=worst_values(findings)))
+    if options.output:
+        write_outcomes(outcomes, options.output)
 
 
 if __name__ == "__main__":

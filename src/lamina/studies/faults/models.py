@@ -128,24 +128,24 @@ def plain_loss(logits: Tensor, batch: tuple[Tensor]) -> Tensor:
     return F.cross_entropy(logits[:, :-1].flatten(0, 1), batch[0][:, 1:].flatten())
 
 
-def plain_trial() -> Trial:
-    torch.manual_seed(1)
+def plain_trial(seed: int = 1) -> Trial:
+    torch.manual_seed(seed)
     model = PlainDecoder()
     names = {"layer": "layers.2", "norm": "layers.2.norm1", "inner": "layers.2.inner", "query": "layers.2.attention"}
     names |= {"final": "layers", "head": "head", "embedding": "embedding"}
     return Trial(model, model.layers, plain_batch, plain_loss, names=names)
 
 
-def gpt2_trial(**options: Any) -> Trial:
+def gpt2_trial(seed: int = 1) -> Trial:
     """A GPT-2 whose matrices keep the size of what they read."""
     import transformers
 
-    torch.manual_seed(1)
+    torch.manual_seed(seed)
     sizes = {"vocab_size": WORDS, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_positions": LENGTH}
     rates = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
     given = {"initializer_range": WIDTH**-0.5, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
     build: Any = transformers.GPT2LMHeadModel
-    model = build(transformers.GPT2Config(**(sizes | rates | given | options)))
+    model = build(transformers.GPT2Config(**(sizes | rates | given)))
     layer = "transformer.h.2"
     names = {"layer": layer, "norm": f"{layer}.ln_1", "inner": f"{layer}.mlp.c_fc", "query": f"{layer}.attn"}
     names |= {"final": "transformer", "head": "lm_head", "embedding": "transformer.wte"}
