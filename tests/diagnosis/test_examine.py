@@ -27,6 +27,7 @@ FURTHER |= {"update-size", "weight-scale", "gradient-against-epsilon"}
 OF_TOKENS = {"initial-loss", "target-alignment", "information-leak", "weight-tying"}
 OF_OPTIMISER = {"adam-rms", "optimiser-settings"}
 OF_DEPTH = {"gradient-against-depth", "output-change", "coordinate-check"}
+OF_WIDTH = {"coordinate-check-by-width"}
 OF_TRAINING = {each.key for each in measures_that_need("history") if "record" not in each.needs}
 
 
@@ -53,7 +54,9 @@ def test_a_module_is_measured_over_batches(tmp_path: Path) -> None:
     assert (diagnosis.name, diagnosis.model) == ("TransformerEncoder", "2 TransformerEncoder, width 16")
     assert (diagnosis.spread_over, diagnosis.repeats) == ("batches", 3)
     assert {each.key for each in diagnosis.measurements} == RECORDED | FURTHER | {"layer-structure", "dropout-rates"}
-    assert {each.key for each in diagnosis.not_measured} == OF_DEPTH | OF_TRAINING | OF_TOKENS | OF_OPTIMISER | {
+    assert {
+        each.key for each in diagnosis.not_measured
+    } == OF_DEPTH | OF_WIDTH | OF_TRAINING | OF_TOKENS | OF_OPTIMISER | {
         "added-block",
         "gradient-by-stream",
         "stream-mixing",
@@ -79,7 +82,7 @@ def test_a_quick_diagnosis_names_what_it_leaves_out() -> None:
     quick = lamina.diagnose(encoder(), X, learning_rate=1e-3, quick=True).diagnosis
     full = lamina.diagnose(encoder(), X, learning_rate=1e-3).diagnosis
     slow = {each.key: each.reason for each in quick.not_measured if each.lacks == ("quick",)}
-    assert set(slow) == {"gradient-when-moved", "gradient-by-stream", *OF_DEPTH}
+    assert set(slow) == {"gradient-when-moved", "gradient-by-stream", *OF_DEPTH, *OF_WIDTH}
     assert "part of the full one" in slow["gradient-when-moved"]
     taken, all_taken = ({each.key for each in diagnosis.measurements} for diagnosis in (quick, full))
     assert taken == all_taken - set(slow)
