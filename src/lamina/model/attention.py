@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from lamina.errors import UserError
 from lamina.model.cache import KeyValues, Memory
 from lamina.model.embedding import rotate
+from lamina.model.kernels.attention import attend_short, is_short
 from lamina.model.kernels.dropout import Dropout, attend_with_dropout
 from lamina.model.sequences import Sequences
 from lamina.model.sublayer import Sublayer
@@ -80,6 +81,23 @@ class Attention(Sublayer):
             )
         return sequences.from_grid(attended.transpose(1, 2).reshape(grid.shape))
 
+    def attend_short(
+        self,
+        queries: Tensor,
+        sequences: Sequences,
+        keys: Tensor,
+        values: Tensor,
+        memory_sequences: Sequences,
+        causal: bool = False,
+    ) -> Tensor:
+        """The same in training on short sequences; queries, keys and values are packed, each (tokens, dim)."""
+        grid_of = sequences, memory_sequences, self.num_heads, causal
+        return attend_short(queries, keys, values, *grid_of, self.dropout)
+
+    def may_be_short(self, queries: Tensor, sequences: Sequences, memory_sequences: Sequences) -> bool:
+        """Whether `attend_short` is to be used."""
+        return self.num_heads == self.num_kv_heads and is_short(queries, sequences, memory_sequences)
+
     def project(self, attended: Tensor) -> Tensor:
         """The sub-layer's output from the attended values of all heads."""
         return self.output(self.slot(attended.flatten(1)))  # (tokens, dim)
@@ -99,9 +117,12 @@ class SelfAttention(Attention):
         self.causal, self.rotary = causal, rotary
 
     def forward(self, x: Tensor, sequences: Sequences, cache: KeyValues | None = None) -> Tensor:
-        queries, keys, values = self.heads(self.query(x)), self.heads(self.key(x)), self.heads(self.value(x))
+        queries, keys, values = self.query(x), self.key(x), self.value(x)
         if self.rotary:
-            queries, keys = rotate(queries, sequences.positions), rotate(keys, sequences.positions)
+            queries, keys = (rotate(self.heads(each), sequences.positions).flatten(1) for each in (queries, keys))
+        if cache is None and self.may_be_short(queries, sequences, sequences):
+            return self.project(self.attend_short(queries, sequences, keys, values, sequences, self.causal))
+        queries, keys, values = self.heads(queries), self.heads(keys), self.heads(values)
         if cache is None:
             # Padding is at the end, so the causal mask alone hides it from every real token.
             mask = None if self.causal else sequences.key_mask
@@ -126,13 +147,16 @@ class CrossAttention(Attention):
         memory_sequences: Sequences,
         cache: KeyValues | None = None,
     ) -> Tensor:
+        queries = self.query(x)
+        if cache is None and self.may_be_short(queries, sequences, memory_sequences):
+            keys, values = self.key(memory), self.value(memory)
+            return self.project(self.attend_short(queries, sequences, keys, values, memory_sequences))
         source = None if cache is None else cache.memory(self.layer)
         if source is None:
             source = self._read(memory, memory_sequences)
             if cache is not None:
                 cache.keep_memory(self.layer, source)
-        queries = self.heads(self.query(x))
-        return self.project(self.attend(queries, sequences, source.keys, source.values, source.mask))
+        return self.project(self.attend(self.heads(queries), sequences, source.keys, source.values, source.mask))
 
     def _read(self, memory: Tensor, sequences: Sequences) -> Memory:
         keys, values = self.heads(self.key(memory)), self.heads(self.value(memory))

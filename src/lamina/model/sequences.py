@@ -6,7 +6,8 @@ the tokens to a (sequences, length) grid and its output back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,6 +44,13 @@ class Sequences:
         real = torch.from_numpy(np.arange(self.length) < counts[:, None])  # (sequences, length)
         self.key_mask = None if self.is_full else real[:, None, None, :].to(device)
         """(sequences, 1, 1, length), True for real tokens; None if there is no padding."""
+        self._kept: dict[Hashable, Any] = {}
+
+    def keep(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """What a layer computes from the boundaries alone, for the layers after it."""
+        if key not in self._kept:
+            self._kept[key] = compute()
+        return self._kept[key]
 
     def to_grid(self, x: Tensor) -> Tensor:
         """(tokens, …) → (sequences, length, …), with zeros as padding."""
