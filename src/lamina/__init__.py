@@ -9,6 +9,7 @@ from lamina.version import __version__
 if TYPE_CHECKING:
     from lamina.api import compare, diagnose, load, search, train, watch
     from lamina.errors import UserError
+    from lamina.interop.rewiring.rewire import rewire
     from lamina.interop.trainer_callback import LaminaCallback
     from lamina.model.stack import Stack
     from lamina.model.transformer import Transformer
@@ -28,6 +29,7 @@ __all__ = [
     "diagnose",
     "list_runs",
     "load",
+    "rewire",
     "search",
     "train",
     "watch",
@@ -44,6 +46,7 @@ _HOMES = {
     "diagnose": "lamina.api",
     "list_runs": "lamina.runs.listing",
     "load": "lamina.api",
+    "rewire": "lamina.interop.rewiring.rewire",
     "search": "lamina.api",
     "train": "lamina.api",
     "watch": "lamina.api",

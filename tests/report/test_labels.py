@@ -145,9 +145,13 @@ def test_names_of_models_differ() -> None:
         (
             SchemeTrait(avoids="vanishing", schemes=("b2t", "pre-ln", "resi-dual")),
             'model.residual = "b2t", "pre-ln" or "resi-dual"',
-            "a residual scheme such as b2t, pre-ln or resi-dual",
+            'another residual scheme; for Hugging Face models lamina.rewire(model, "b2t"), "pre-ln" or "resi-dual"',
         ),
-        (SchemeTrait(avoids="vanishing", schemes=("b2t",)), 'model.residual = "b2t"', "a residual scheme such as b2t"),
+        (
+            SchemeTrait(avoids="vanishing", schemes=("b2t",)),
+            'model.residual = "b2t"',
+            'another residual scheme; for Hugging Face models lamina.rewire(model, "b2t")',
+        ),
         (
             SchemeTrait(avoids="vanishing", schemes=()),
             "a residual scheme that avoids it; none is installed",

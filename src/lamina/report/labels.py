@@ -177,7 +177,10 @@ def remedy_text(remedy: Remedy, *, own_model: bool) -> RemedyText:
             first, *others = map(toml_value, remedy.schemes)
             return RemedyText(code=(f"model.residual = {first}", *others))
         case SchemeTrait():
-            return RemedyText("a residual scheme such as", remedy.schemes)
+            first, *others = (f'"{name}"' for name in remedy.schemes)
+            return RemedyText(
+                "another residual scheme; for Hugging Face models", (f"lamina.rewire(model, {first})", *others)
+            )
         case Code():
             return RemedyText(f"{remedy.words}:" if remedy.words else "", (remedy.line,))
         case Action():

@@ -1,0 +1,1 @@
+"""`lamina.rewire`: another residual scheme in a model of transformers, in place."""
