@@ -147,7 +147,7 @@ def neutral(diagnosis: Diagnosis) -> dict[str, Any]:
         lines = [["measured", *numbers(series)] for series in each.measured]
         lines += [["theory", *numbers(series)] for series in each.predicted]
         lines += [["grid", *map(list, grid.values)] for grid in each.grids]
-        lines += [["fact", fact.value, fact.spread] for fact in each.facts if fact.name != "stack of the loss"]
+        lines += [["fact", fact.value, fact.spread] for fact in each.facts if fact.name != "gives the loss"]
         measures[each.key] = in_order(lines)
     findings: dict[str, list[list[Any]]] = {}
     for each in diagnosis.findings:

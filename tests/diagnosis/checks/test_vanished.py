@@ -15,7 +15,7 @@ def shares(*decoder: float, encoder: float = 1e-6) -> Measurement:
         "watched-weakest-layer",
         line(*[encoder] * len(decoder), stack="encoder"),
         line(*decoder, stack="decoder"),
-        facts=[fact("stack of the loss", 1.0, stack="decoder")],
+        facts=[fact("gives the loss", 1.0, stack="decoder")],
     )
 
 

@@ -33,6 +33,20 @@ def test_the_losses_of_all_steps_and_their_spikes() -> None:
     assert found.fact(SPIKES_OF_THE_LOSS) == 1
 
 
+@pytest.mark.parametrize(
+    ("losses", "logarithmic"),
+    [
+        ((3.0, 2.0, 9.0), False),
+        ((3.0, 2.0, 2.0, 300.0), True),
+        ((3.0, -2.0, 2.0, 300.0), False),
+        ((3.0, math.inf), False),
+    ],
+)
+def test_the_axis_is_logarithmic_if_a_spike_would_hide_the_rest(losses: tuple[float, ...], logarithmic: bool) -> None:
+    found = WatchedLoss().take(Evidence(history=[observation(9, trace=trace(*losses))]))
+    assert found.about.axes.log_y == logarithmic
+
+
 def test_without_a_loss_the_way_to_one_is_named() -> None:
     with pytest.raises(NotMeasurable, match=r"watch.record\(loss\)"):
         WatchedLoss().take(Evidence(history=[observation(2, trace=trace(None, None))]))

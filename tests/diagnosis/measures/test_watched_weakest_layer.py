@@ -14,6 +14,6 @@ def test_the_weakest_layer_of_the_stack_that_the_loss_is_computed_from() -> None
     found = WatchedWeakestLayer().take(Evidence(history=history))
     assert line(found, stack="decoder") == (0.5, 0.25)
     assert line(found, stack="encoder") == (1.0, 1.0)
-    assert [each.location.stack for each in found.find_facts("stack of the loss")] == ["decoder"]
+    assert [each.location.stack for each in found.find_facts("gives the loss")] == ["decoder"]
     with pytest.raises(NotMeasurable, match="no two trained layers"):
         WatchedWeakestLayer().take(Evidence(history=[observation(1, *encoder, matrix(1, 1.0))]))

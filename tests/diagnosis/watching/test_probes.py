@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from lamina.diagnosis.measures.adam_conditioning import AdamRule
 from lamina.diagnosis.recording.layers import find_layers
-from lamina.diagnosis.watching.probes import StepProbe, StreamProbe
+from lamina.diagnosis.watching.probes import StepProbe, StreamProbe, norms_of
 from lamina.diagnosis.watching.watch import Watch
 from support.small_models import SOURCE, TARGET, small_model
 from support.training_loops import adam, loop, take
@@ -137,3 +138,12 @@ def test_a_layer_that_was_left_out_keeps_its_place() -> None:
     assert [math.isnan(size) for size in found.root_mean_squares] == [False, True, False]
     assert found.root_mean_squares[2] == pytest.approx(x.detach().square().mean().sqrt().item())
     assert not any(layer._forward_hooks for layer in layers)
+
+
+def test_norms_of_any_size() -> None:
+    """By rows in single precision, and in double precision where squares would be zero in single."""
+    torch.manual_seed(1)
+    tensors = [scale * torch.randn(30, 40) for scale in (1.0, 1e-8, 1e-25)] + [torch.zeros(3, 3), torch.ones(5)]
+    expected = [each.double().norm().item() for each in tensors]
+    assert norms_of([partial(torch.clone, each) for each in tensors]) == pytest.approx(expected, rel=1e-6)
+    assert math.isnan(norms_of([lambda: torch.tensor([[1.0, math.nan]])])[0])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.diagnosis.measurement import Location, Series
+from lamina.diagnosis.measurement import Fact, FactName, Location, Measurement, Series
 from lamina.diagnosis.results import Diagnosis
 from lamina.errors import UserError
 from lamina.report.pages.diagnosis import diagnosis_page, save_diagnoses
@@ -218,3 +218,13 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="file"):
         save_diagnoses([make("b2t")], tmp_path / "file" / "why.md")
+
+
+def test_single_numbers_are_shown_where_there_is_no_figure() -> None:
+    names = ("loss", "ln V", "unigram", "targets", "initialised")
+    about = make("post-ln").measurements[0].about.model_copy(update={"key": "initial-loss", "title": "The loss"})
+    facts = tuple(Fact(name=FactName(name), value=float(at)) for at, name in enumerate(names))
+    diagnosis = make("post-ln").model_copy(update={"measurements": (Measurement(about=about, facts=facts),)})
+    page = diagnosis_page([diagnosis])
+    assert page.index("Single numbers") < page.index("unigram")
+    assert "<details" not in page[page.index('id="initial-loss"') :].split("</section>")[0]

@@ -9,7 +9,7 @@ import pytest
 from jinja2 import UndefinedError
 
 from lamina.errors import UserError
-from lamina.report.pages.page import form_of, render, write_text
+from lamina.report.pages.page import _sentence, form_of, render, write_text
 
 CONTENT = {
     "title": "<b> & *c*",
@@ -60,3 +60,18 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
     with pytest.raises(UserError, match=r"taken.*cannot be created.*choose another place"):
         write_text(tmp_path / "taken" / "page.md", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("the loss falls", "The loss falls."),
+        ("β₂ is unusual", "β₂ is unusual."),
+        ("lm_head is tied", "lm_head is tied."),
+        ("h.0.attn is saturated", "h.0.attn is saturated."),
+        ("frozen: layer 3", "Frozen: layer 3."),
+        ("done!", "Done!"),
+    ],
+)
+def test_a_sentence_begins_with_a_capital_unless_it_begins_with_a_symbol_or_a_path(text: str, sentence: str) -> None:
+    assert _sentence(text) == sentence

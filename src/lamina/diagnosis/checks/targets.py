@@ -67,7 +67,7 @@ class WrongTargets(Check):
         if shares[best] >= thresholds.matching:
             yield self.finding(
                 "failure",
-                f"the target of a position is {MEANING[best]} in {short(shares[best])} of all cases, not the next one: "
+                f"the target of a position is {MEANING[best]} in {shares[best]:.0%} of all cases, not the next one: "
                 f"labels are shifted by {best} instead of 1",
                 value=shares[best],
                 threshold=thresholds.matching,

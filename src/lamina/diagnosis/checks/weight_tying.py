@@ -24,7 +24,7 @@ class BrokenTying(Check):
             what = "are one matrix" if values[TIED] else "are two matrices"
             yield self.finding(
                 "fine",
-                f"{location.module} and the embedding {what}",
+                f"the embedding and {location.module} {what}",
                 location=location,
                 value=values[TIED],
                 threshold=0.0,

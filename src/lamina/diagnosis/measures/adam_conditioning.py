@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import torch
@@ -26,8 +27,9 @@ from lamina.diagnosis.measurement import Axes, Fact, FactName, Location, Measure
 from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.recording.layers import find_layers
 from lamina.diagnosis.recording.matrices import NamedMatrix
-from lamina.diagnosis.recording.taps import norm_of
 
+AT_ONCE = 2**18
+"""The numbers of a matrix that are computed at once: so many stay in the processor's cache."""
 CONDITION_NUMBER = FactName("κ")
 OPERATOR_NORM = FactName("operator norm")
 LEARNING_RATE = FactName("learning rate")
@@ -63,12 +65,11 @@ class AdamConditioning(Measure):
         squares, without_gradient, largest = [], [], 0.0
         for matrix in matrices:
             group = groups.get(matrix.parameter)
-            found = None if group is None else sensitivity(optimiser, group, matrix)
+            found = None if group is None else sensitivity_of(optimiser, group, matrix)
             if group is not None and found is not None:
-                found = _with_gradient(optimiser, matrix, found)
-                squares.append((matrix, norm_of(found).item() ** 2))
-                without_gradient.append((matrix, found.numel() * _without_gradient(group) ** 2))
-                largest = max(largest, found.abs().max().item())
+                squares.append((matrix, found.square))
+                without_gradient.append((matrix, found.numbers * _without_gradient(group) ** 2))
+                largest = max(largest, found.largest)
         if not squares:
             raise NotMeasurable(
                 f"{type(optimiser).__name__} is not Adam, or has made no step; the theorem is about Adam's"
@@ -98,45 +99,73 @@ class AdamRule:
         """∂u/∂g for the gradient of step t (from 1) and the moments m_t and v_t, which it is part of."""
         one, two = self.betas
         correction = 1 - two**step
-        root = (second / correction).sqrt()
         scale = self.learning_rate / (1 - one**step)
-        direct = scale * (1 - one) / (root + self.eps)
+        root = (second / correction).sqrt_()
+        below = root + self.eps
+        through_root = (first * gradient).div_(root).div_(below)
         # Where the second moment is zero so is the gradient, and this term with it.
-        through_root = scale * first * (1 - two) * gradient / (correction * root * (root + self.eps).square())
-        return direct - torch.where(root > 0, through_root, 0.0)
+        through_root.masked_fill_(root == 0, 0.0)
+        return through_root.mul_(-scale * (1 - two) / correction).add_(scale * (1 - one)).div_(below)
 
     def moments(self, gradient: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
         """m_t and v_t from those of the step before."""
         return torch.lerp(gradient, first, self.betas[0]), torch.lerp(gradient.square(), second, self.betas[1])
 
 
-@torch.no_grad()
-def sensitivity(optimiser: Optimizer, group: Mapping[str, Any], matrix: NamedMatrix) -> Tensor | None:
-    """∂u/∂g of one matrix for the step just made, before its gradient is cleared.
+@dataclass(frozen=True)
+class MatrixSensitivity:
+    """∂u/∂g of the rows of one matrix that ever had a gradient; of all rows where none had."""
 
-    Without a gradient, ∂u/∂g is that of a next step whose gradient is zero. None if the optimiser is not Adam, has made
-    no step, or uses amsgrad, whose second moment is a maximum, which the theorem does not cover.
-    """
-    state = optimiser.state.get(matrix.parameter, {})
-    if not isinstance(optimiser, Adam) or group["amsgrad"] or "exp_avg" not in state:  # AdamW is an Adam
+    square: float
+    """Σ(∂u/∂g)²."""
+    largest: float
+    numbers: int
+
+
+@torch.no_grad()
+def sensitivity_of(optimiser: Optimizer, group: Mapping[str, Any], matrix: NamedMatrix) -> MatrixSensitivity | None:
+    """The sensitivity of one matrix, computed a few rows at a time; None where there is none."""
+    if not _has_rule(optimiser, group, matrix):
         return None
+    second = matrix.of(optimiser.state[matrix.parameter]["exp_avg_sq"])
+    norms, peaks = [], []
+    step = max(1, AT_ONCE * len(second) // second.numel())
+    for start in range(0, len(second), step):
+        found = sensitivity(optimiser, group, matrix, slice(start, start + step)).flatten(1)
+        norms.append(torch.linalg.vector_norm(found, dim=1))
+        peaks.append(torch.linalg.vector_norm(found, inf, dim=1))
+    trained = second.flatten(1).amax(1) > 0
+    rows = trained if bool(trained.any()) else torch.ones_like(trained)
+    square = torch.cat(norms)[rows].double().square().sum().item()
+    return MatrixSensitivity(square, torch.cat(peaks)[rows].max().item(), int(rows.sum()) * second[0].numel())
+
+
+@torch.no_grad()
+def sensitivity(
+    optimiser: Optimizer, group: Mapping[str, Any], matrix: NamedMatrix, rows: slice = slice(None)
+) -> Tensor:
+    """∂u/∂g of rows of one matrix for the step just made, before its gradient is cleared.
+
+    Without a gradient, ∂u/∂g is that of a next step whose gradient is zero.
+    """
     one, two = map(float, group["betas"])
     rule = AdamRule(float(group["lr"]), (one, two), float(group["eps"]))
-    first, second, weight = (matrix.of(each) for each in (state["exp_avg"], state["exp_avg_sq"], matrix.parameter))
+    state = optimiser.state[matrix.parameter]
+    first, second = (matrix.of(state[name])[rows] for name in ("exp_avg", "exp_avg_sq"))
     if matrix.parameter.grad is None:
         zero = torch.zeros_like(first)
         return rule.sensitivity(zero, *rule.moments(zero, first, second), state["step"] + 1)
-    gradient = matrix.of(matrix.parameter.grad)
+    gradient = matrix.of(matrix.parameter.grad)[rows]
     if not group["decoupled_weight_decay"]:
-        gradient = gradient + group["weight_decay"] * weight
+        gradient = gradient + group["weight_decay"] * matrix.of(matrix.parameter)[rows]
     return rule.sensitivity(gradient, first, second, state["step"])
 
 
-def _with_gradient(optimiser: Optimizer, matrix: NamedMatrix, found: Tensor) -> Tensor:
-    """The sensitivities of the rows that ever had a gradient; all of them where no row had."""
-    second = matrix.of(optimiser.state[matrix.parameter]["exp_avg_sq"])
-    rows = second.flatten(1).any(dim=1)
-    return found[rows] if bool(rows.any()) else found
+def _has_rule(optimiser: Optimizer, group: Mapping[str, Any], matrix: NamedMatrix) -> bool:
+    """Whether the optimiser is an Adam that has made a step, without amsgrad, whose second moment is a maximum, which
+    the theorem does not cover."""
+    state = optimiser.state.get(matrix.parameter, {})
+    return isinstance(optimiser, Adam) and not group["amsgrad"] and "exp_avg" in state  # AdamW is an Adam
 
 
 def _without_gradient(group: Mapping[str, Any]) -> float:

@@ -7,13 +7,17 @@ Facts: `traced steps`, the number of steps whose loss is shown; `spikes of the l
 
 from __future__ import annotations
 
-from math import nan
+from collections.abc import Sequence
+from math import isfinite, nan
+from statistics import median
 
 from lamina.diagnosis.measurement import Axes, Fact, FactName, Location, Measurement, Series
 from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.watched_series import spike_points, trace_series
 
 TRACED_STEPS = FactName("traced steps")
+WIDE = 10.0
+"""The largest loss relative to the median from which on the axis is logarithmic."""
 SPIKES_OF_THE_LOSS = FactName("spikes of the loss")
 
 
@@ -40,4 +44,11 @@ class WatchedLoss(Measure):
         facts = [Fact(name=TRACED_STEPS, value=float(len(losses)))]
         facts += [Fact(name=SPIKES_OF_THE_LOSS, value=float(sum(len(each.x) for each in points)))]
         series = Series(location=Location(), x=trace_series(history), y=tuple(losses))
-        return self.measurement([series, *points], facts=facts)
+        return self.measurement([series, *points], facts=facts, axes=_axes(losses))
+
+
+def _axes(losses: Sequence[float]) -> Axes:
+    """A logarithmic axis where a linear one would show a spike and nothing else."""
+    known = [each for each in losses if isfinite(each)]
+    wide = bool(known) and min(known) > 0 and max(known) > WIDE * median(known)
+    return Axes(x="step", y="loss", log_y=wide)

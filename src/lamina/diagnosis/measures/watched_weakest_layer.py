@@ -2,7 +2,7 @@
 
     min_l ‖∂L/∂W_l‖ ÷ ‖∂L/∂W_L‖, L the last layer of the stack
 
-After Liu et al. 2020, figure 3. Fact: `stack of the loss`, 1 at the stack from which the loss is computed: the others
+After Liu et al. 2020, figure 3. Fact: `gives the loss`, 1 at the stack from which the loss is computed: the others
 may have almost no gradient in their lower layers in runs that train well.
 """
 
@@ -14,7 +14,7 @@ from lamina.diagnosis.measurement import Axes, Fact, FactName, Location, Measure
 from lamina.diagnosis.measures.base import Evidence, Measure, NotMeasurable, require
 from lamina.diagnosis.measures.watched_series import over_steps, weakest_by_stack
 
-STACK_OF_THE_LOSS = FactName("stack of the loss")
+STACK_OF_THE_LOSS = FactName("gives the loss")
 
 
 class WatchedWeakestLayer(Measure):

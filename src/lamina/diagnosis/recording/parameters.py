@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Literal
 
 import torch
@@ -147,7 +148,7 @@ def _nonzero(tensors: Mapping[str, Tensor | None]) -> dict[str, bool]:
     """
     sharded = {path: True for path, each in tensors.items() if isinstance(each, DTensor)}
     flags = {
-        path: (each.coalesce().values() if each.is_sparse else each).any()
+        path: _has_nonzero(each.coalesce().values() if each.is_sparse else each)
         for path, each in tensors.items()
         if each is not None and path not in sharded
     }
@@ -156,6 +157,11 @@ def _nonzero(tensors: Mapping[str, Tensor | None]) -> dict[str, bool]:
     first = next(iter(flags.values()))
     found = torch.stack([flag.to(first.device) for flag in flags.values()]).tolist()
     return dict.fromkeys(tensors, False) | sharded | dict(zip(flags, found, strict=True))
+
+
+def _has_nonzero(tensor: Tensor) -> Tensor:
+    """Whether any number is not zero; NaN counts. The largest number is found several times faster than by `any`."""
+    return torch.linalg.vector_norm(tensor, inf) != 0 if tensor.is_floating_point() and tensor.numel() else tensor.any()
 
 
 def _ran(model: nn.Module, path: str, ran: Collection[nn.Module]) -> bool:

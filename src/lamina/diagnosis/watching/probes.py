@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from math import nan
@@ -21,6 +21,9 @@ from lamina.diagnosis.recording.matrices import NamedMatrix
 from lamina.diagnosis.recording.taps import norm_of
 from lamina.diagnosis.watching.observation import MatrixObservation, StreamObservation
 
+SMALLEST = 1e-12
+"""A norm in single precision below which squares may have been rounded to zero."""
+
 
 class StepProbe:
     """Measures gradients and updates; made just before the step, it holds a copy of the weights until just after it."""
@@ -35,19 +38,20 @@ class StepProbe:
     def finish(self) -> tuple[MatrixObservation, ...]:
         """Measure after the step, when gradients have been divided by the loss scale."""
         trained: list[NamedMatrix] = []
-        gradients, weights, updates = [], [], []
+        measured: list[Callable[[], Tensor]] = []
         for each in self.matrices:
             gradient, before = each.parameter.grad, self.before[id(each.parameter)]
             if gradient is not None and not gradient.is_sparse:
                 trained.append(each)
-                gradients.append(norm_of(each.of(gradient)))
-                weights.append(norm_of(each.of(before)))
-                updates.append(norm_of(each.of(each.parameter.detach() - before)))
-        numbers, count = fetch([*gradients, *weights, *updates]), len(trained)
+                after = each.parameter.detach()
+                measured += [
+                    partial(each.of, gradient),
+                    partial(each.of, before),
+                    partial(_change, each, after, before),
+                ]
+        numbers = norms_of(measured)
         locations = [each.name.location for each in trained]
-        gradient_norms, weight_norms, update_norms = (
-            _joined(locations, numbers[first : first + count]) for first in (0, count, 2 * count)
-        )
+        gradient_norms, weight_norms, update_norms = (_joined(locations, numbers[first::3]) for first in range(3))
         learning_rates = {
             location: float(self.groups[id(each.parameter)]["lr"])
             for location, each in zip(locations, trained, strict=True)
@@ -115,6 +119,28 @@ class StreamProbe:
             for stack, layers in found.items()
             if layers
         )
+
+
+def norms_of(tensors: Sequence[Callable[[], Tensor]]) -> list[float]:
+    """The Frobenius norms, with one transfer from the device; a tensor is made when its norm is taken.
+
+    Rows are summed in their own precision and the rows in double precision, which is several times faster than all in
+    double precision. Norms so small that their squares may be too small for single precision are taken again.
+    """
+    found = fetch([_norm_by_rows(tensor()) for tensor in tensors])
+    return [
+        norm if norm >= SMALLEST else fetch([norm_of(tensor())])[0] for norm, tensor in zip(found, tensors, strict=True)
+    ]
+
+
+def _norm_by_rows(tensor: Tensor) -> Tensor:
+    if isinstance(tensor, DTensor) or tensor.dtype != torch.float32:
+        return norm_of(tensor)
+    return norm_of(torch.linalg.vector_norm(tensor, dim=-1))
+
+
+def _change(matrix: NamedMatrix, after: Tensor, before: Tensor) -> Tensor:
+    return matrix.of(after) - matrix.of(before)
 
 
 def fetch(numbers: Sequence[Tensor]) -> list[float]:

@@ -70,7 +70,9 @@ def _environment(form: str) -> Environment:
 
 def _sentence(text: str) -> str:
     """The text as a sentence, with a capital letter and a full stop."""
-    text = text[:1].upper() + text[1:]
+    first = text.split(" ", 1)[0]
+    if first.isascii() and not set("._") & set(first.rstrip(".,:;")):  # neither a symbol such as β₂ nor a path
+        text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
