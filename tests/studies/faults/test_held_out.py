@@ -67,3 +67,11 @@ def test_right_answers_on_the_half_that_was_held_out() -> None:
     assert found.shipped == (0, 1)
     assert found.majority == (2, 2), "both faults have the same cause"
     assert "| as shipped | 0 of 2 (0%) | 1 of 2 |" in score_table(GRID)
+
+
+def test_checks_that_test_a_condition_are_left_out() -> None:
+    structural = [
+        FaultOutcome("frozen", model, ("untrained",), "untrained", values={"untrained": 0.0}) for model in "ab"
+    ]
+    assert score([*GRID, *structural]) == score(GRID)
+    assert not choose_bands([healthy(1.0), *structural])

@@ -4,7 +4,8 @@ The grid is divided like a chessboard: each fault is in one half with one model 
 model; trials without a fault alternate. For every check a band is chosen on the first half: its edges lie halfway, on a
 logarithmic scale, between the values without a fault and those of the faults that the check should name. A fault of the
 second half counts as named if a check that should name it has a value outside that band. Beside it stand the thresholds
-that are shipped, and the majority's guess: the most frequent cause of the first half for every trial.
+that are shipped, and the majority's guess: the most frequent cause of the first half for every trial. Checks that do
+not compare a number with a threshold, but test whether something is there, have nothing to choose and are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from dataclasses import dataclass
 from math import inf, isfinite, isnan
 from statistics import median
 
-from lamina.studies.faults.grid import NO_FAULT, FaultOutcome
+from lamina.studies.faults.grid import NO_FAULT, REFUSED, FaultOutcome
+
+BY_CONDITION = frozenset({"untrained", "targets", "structure", "weight-tying", "non-finite", REFUSED})
+"""Checks that test a condition: a parameter without gradient, a target that is not the next token, a sum that is
+missing. Their values differ in meaning from one finding to the next."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ def halves(outcomes: Sequence[FaultOutcome]) -> tuple[list[FaultOutcome], list[F
 def choose_bands(outcomes: Sequence[FaultOutcome]) -> dict[str, UsualBand]:
     """A band for every check that has values both without a fault and with one that it should name."""
     bands = {}
-    for check in dict.fromkeys(check for each in outcomes for check in each.checks):
+    for check in dict.fromkeys(check for each in outcomes for check in each.checks if check not in BY_CONDITION):
         usual = _values(check, (each for each in outcomes if each.fault == NO_FAULT))
         faulty = _values(check, (each for each in outcomes if check in each.checks))
         if usual and faulty:
@@ -93,8 +98,8 @@ def halfway(low: float, high: float) -> float:
 
 
 def score(outcomes: Sequence[FaultOutcome]) -> HeldOutScore:
-    """Choose bands on the first half and count right answers on the second."""
-    first, second = halves(outcomes)
+    """Choose bands on the first half and count right answers on the second, of the faults that a number shows."""
+    first, second = halves([each for each in outcomes if each.fault == NO_FAULT or set(each.checks) - BY_CONDITION])
     bands = choose_bands(first)
     faults = [each for each in second if each.fault != NO_FAULT]
     healthy = [each for each in second if each.fault == NO_FAULT]
