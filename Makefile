@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PYTEST := $(BIN)/python -m pytest -p no:logging
-BENCHMARKS := batches schemes loop depth
+BENCHMARKS := batches schemes loop depth diagnosis
 RESULTS := build/bench
 RUN_BENCH = mkdir -p $(RESULTS) && PYTHONPATH=tests:$(VENV)/bench $(BIN)/python
 export LAMINA_REAL_DATA ?= $(abspath ../shared/data)
