@@ -99,13 +99,12 @@ class AdamRule:
         """∂u/∂g for the gradient of step t (from 1) and the moments m_t and v_t, which it is part of."""
         one, two = self.betas
         correction = 1 - two**step
+        root = (second / correction).sqrt()
         scale = self.learning_rate / (1 - one**step)
-        root = (second / correction).sqrt_()
-        below = root + self.eps
-        through_root = (first * gradient).div_(root).div_(below)
+        direct = scale * (1 - one) / (root + self.eps)
         # Where the second moment is zero so is the gradient, and this term with it.
-        through_root.masked_fill_(root == 0, 0.0)
-        return through_root.mul_(-scale * (1 - two) / correction).add_(scale * (1 - one)).div_(below)
+        through_root = scale * first * (1 - two) * gradient / (correction * root * (root + self.eps).square())
+        return direct - torch.where(root > 0, through_root, 0.0)
 
     def moments(self, gradient: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
         """m_t and v_t from those of the step before."""
