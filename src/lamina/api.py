@@ -41,6 +41,7 @@ from lamina.runs.diagnose import Extent, diagnose_config
 from lamina.runs.run import Run, read_config
 from lamina.studies.cells import make_cells
 from lamina.studies.compare import compare as compare_cells
+from lamina.studies.compare import prepare_cells
 from lamina.studies.engines import Engine
 from lamina.studies.search.page import save_search
 from lamina.studies.search.result import IncompleteSearch, SearchResult, run_search
@@ -111,6 +112,23 @@ def compare(
     place = Path("runs", f"{name}-compared") if folder is None else Path(folder)
     cells = make_cells(values, schemes, depths, seeds, where=where)
     return compare_cells(cells, place, place / "report.html" if report is None else report, engine=engine)
+
+
+def prepare_comparison(
+    config: RunConfig | Mapping[str, Any] | str | Path,
+    schemes: Sequence[str],
+    depths: Sequence[int | tuple[int, int] | str] = (),
+    seeds: int = 1,
+    *,
+    overrides: Sequence[str] = (),
+    folder: str | Path,
+) -> list[Path]:
+    """Make the run folders of a comparison without training anything; returns those of the runs that have no result.
+
+    The arguments are those of `compare`, which reads the results once the runs have been trained in any way.
+    """
+    values, where = _read_values(config, overrides)
+    return prepare_cells(make_cells(values, schemes, depths, seeds, where=where), Path(folder))
 
 
 def search(

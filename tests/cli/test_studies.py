@@ -41,7 +41,7 @@ def test_unknown_names_and_scales_are_refused_before_the_work(tmp_path: Path) ->
 def test_the_ledger_lists_every_claim(tmp_path: Path) -> None:
     result = runner.invoke(app, ["ledger", "--folder", str(tmp_path / "runs"), "--output", str(tmp_path / "ledger")])
     assert result.exit_code == 0
-    assert "165 not run" in result.output
+    assert "165 were not run" in result.output
     assert (tmp_path / "ledger" / "index.html").is_file()
 
 
@@ -66,3 +66,24 @@ def test_all_runs_what_has_no_result_and_names_studies_that_end_with_an_error(
     assert result.exit_code != 0
     assert "b2t-fig1: 0 claims hold" in result.output
     assert (tmp_path / "b2t-fig1.tiny.json").is_file()
+
+
+def test_emit_writes_job_files_and_trains_nothing(tmp_path: Path) -> None:
+    options = ["--scale", "micro", "--folder", str(tmp_path), "--ledger", str(tmp_path / "none")]
+    result = runner.invoke(app, ["study", "xiong-fig6", *options, "--emit", "snakemake"])
+    assert result.exit_code == 0, result.output
+    assert "3 runs" in result.output
+    rules = (tmp_path / "jobs" / "Snakefile").read_text()
+    assert rules.count("rule run_") == 3
+    assert not (tmp_path / "runs.jsonl").exists()
+    assert len(list((tmp_path / "training").iterdir())) == 3
+
+
+def test_without_training_a_study_says_how_many_runs_are_missing(tmp_path: Path) -> None:
+    options = ["--scale", "micro", "--folder", str(tmp_path), "--ledger", str(tmp_path / "none")]
+    result = runner.invoke(app, ["study", "xiong-fig6", *options, "--no-train"])
+    assert result.exit_code == 0, result.output
+    assert "3 of 3 runs are missing" in " ".join(result.output.split())
+    made = StudyResult.read(tmp_path / "xiong-fig6.micro.json")
+    assert made.missing == 3
+    assert not made.is_up_to_date

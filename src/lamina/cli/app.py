@@ -31,6 +31,13 @@ UsageError: Any = typer.BadParameter.__base__
 START, TRAINING, MODELS, REPORTS = "Start", "Train", "Use a trained model", "See how runs went, and why"
 """The headings of the groups of commands."""
 
+EngineOption = Annotated[str, typer.Option(help="What trains the runs: local (this machine), ray or slurm.")]
+ThreadsOption = Annotated[int, typer.Option(min=1, help="Threads of every run on a cluster.")]
+GpusOption = Annotated[int, typer.Option(min=0, help="GPUs of every run on a cluster.")]
+EmitOption = Annotated[
+    str, typer.Option(help="Write job files for snakemake or skypilot into the folder, and run nothing.")
+]
+
 Overrides = Annotated[list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")]
 
 

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from lamina.cli.app import REPORTS, app
-from lamina.errors import unknown
+from lamina.cli.app import REPORTS, EmitOption, EngineOption, GpusOption, ThreadsOption, app
+from lamina.errors import UserError, unknown
+from lamina.terminal import say
 
 SCALES = ("tiny", "small", "paper", "micro")
 FOLDER, LEDGER = Path("runs/studies"), Path("docs/ledger")
@@ -34,6 +35,10 @@ def study(
         bool,
         typer.Option(help="Whether to train runs; without, the result is that of the runs that have ended."),
     ] = True,
+    engine: EngineOption = "local",
+    threads: ThreadsOption = 1,
+    gpus: GpusOption = 0,
+    emit: EmitOption = "",
 ) -> None:
     """Repeat a table or figure of the papers, and say which of its claims hold.
 
@@ -42,7 +47,9 @@ def study(
     """
     from lamina.files.progress import progress_bar
     from lamina.report.pages.page import form_of
-    from lamina.studies.ledger import run_all, run_study
+    from lamina.studies.engines.choose import choose_engine
+    from lamina.studies.engines.emit import emit_jobs
+    from lamina.studies.ledger import prepare_runs, run_all, run_study
     from lamina.studies.pages.study_page import save_study
     from lamina.studies.pages.terminal import show_all, show_result, show_studies
 
@@ -51,13 +58,21 @@ def study(
     if not name:
         show_studies(folder)
         return
+    opened = choose_engine(engine, folder, threads=threads, gpus=gpus)
+    if emit:
+        runs = prepare_runs(name, folder, scale, (ledger,))  # type: ignore[arg-type]
+        if not runs:
+            raise UserError(f"{name}: all runs have ended, so there is nothing to emit")
+        first, *_ = emit_jobs(emit, runs, folder / "jobs", threads=threads, gpus=gpus)
+        say(f"{len(runs)} runs: {first}")
+        return
     if name == "all":
-        show_all(run_all(folder, scale, (ledger,), train=train))  # type: ignore[arg-type]
+        show_all(run_all(folder, scale, (ledger,), train=train, engine=opened))  # type: ignore[arg-type]
         return
     page = output or folder / f"{name}.{scale}.html"
     form_of(page)  # before the work, not after it
     with progress_bar() as progress:
-        result = run_study(name, folder, scale, progress, (ledger,), train=train)  # type: ignore[arg-type]
+        result = run_study(name, folder, scale, progress, (ledger,), train=train, engine=opened)  # type: ignore[arg-type]
     file = result.write(folder)
     save_study(result, page)
     show_result(result, file, page)

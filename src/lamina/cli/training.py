@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lamina.cli.app import TRAINING, Overrides, app
+from lamina.cli.app import TRAINING, EmitOption, EngineOption, GpusOption, Overrides, ThreadsOption, app
 from lamina.terminal import say
 
 
@@ -81,18 +81,38 @@ def compare(
         str | None, typer.Option(help="Where the runs go; by default runs/, the file's name and -compared.")
     ] = None,
     output: Annotated[str | None, typer.Option(help="The report, .html or .md; by default in that folder.")] = None,
+    engine: EngineOption = "local",
+    threads: ThreadsOption = 1,
+    gpus: GpusOption = 0,
+    emit: EmitOption = "",
 ) -> None:
     """Train the same model under several schemes, and compare them in one report."""
     from lamina.api import compare as compare_schemes
+    from lamina.api import prepare_comparison
     from lamina.report.terminal.runs import show_comparison
     from lamina.studies.compare import IncompleteComparison
+    from lamina.studies.engines.choose import choose_engine
+    from lamina.studies.engines.emit import emit_jobs
 
     place = Path(folder or f"runs/{Path(config).stem}-compared")
     file = output or place / "report.html"
     depths = depth.split(",") if depth else []
+    opened = choose_engine(engine, place, threads=threads, gpus=gpus)
+    if emit:
+        runs = prepare_comparison(config, residual.split(","), depths, seeds, overrides=overrides or [], folder=place)
+        first, *_ = emit_jobs(emit, runs, place / "jobs", threads=threads, gpus=gpus)
+        say(f"{len(runs)} runs: {first}")
+        return
     try:
         compared = compare_schemes(
-            config, residual.split(","), depths, seeds, overrides=overrides or [], folder=place, report=file
+            config,
+            residual.split(","),
+            depths,
+            seeds,
+            overrides=overrides or [],
+            folder=place,
+            report=file,
+            engine=opened() if opened else None,
         )
     except IncompleteComparison as incomplete:
         if incomplete.report is not None:

@@ -80,13 +80,11 @@ def describe_errors(errors: Mapping[str, str], folder: Path) -> str:
 def train_cells(cells: Sequence[Cell], folder: Path, engine: Engine | None = None) -> dict[str, str]:
     """Train every cell that has no result yet; returns the last message of each that ended with an error, by name."""
     console = open_console(stderr=True)
-    stores = [_build_on_meta(cell, folder) for cell in cells]  # all of them before anything is written
-    for cell, store in zip(cells, stores, strict=True):
-        _prepare_folder(cell, store, folder, console)
+    missing = prepare_cells(cells, folder)
     if engine is None:
         largest = max(cells, key=_size)
         engine = LocalEngine.for_runs(len(cells), Run(largest.config, folder / largest.name))
-    waiting = [cell for cell in cells if not is_done(folder / cell.name, cell.config, diagnose=cell.is_diagnosed)]
+    waiting = [cell for cell in cells if folder / cell.name in missing]
     table = ProgressTable({cell.name: (folder / cell.name, cell.config.train.steps) for cell in cells})
     try:
         with table.shown():
@@ -95,6 +93,17 @@ def train_cells(cells: Sequence[Cell], folder: Path, engine: Engine | None = Non
         console.print(f"Interrupted. Finished work is kept in {folder}: the same command continues from there.")
         raise
     return {name: last_message(folder / name, code) for name, code in codes.items() if code not in (0, DIVERGED)}
+
+
+def prepare_cells(cells: Sequence[Cell], folder: Path) -> list[Path]:
+    """Make the run folders of all cells; returns those that have no result yet."""
+    console = open_console(stderr=True)
+    stores = [_build_on_meta(cell, folder) for cell in cells]  # all of them before anything is written
+    for cell, store in zip(cells, stores, strict=True):
+        _prepare_folder(cell, store, folder, console)
+    return [
+        folder / cell.name for cell in cells if not is_done(folder / cell.name, cell.config, diagnose=cell.is_diagnosed)
+    ]
 
 
 def _run(cells: Sequence[Cell], folder: Path, engine: Engine, table: ProgressTable) -> dict[str, int]:

@@ -21,6 +21,7 @@ from lamina.diagnosis.measurement import TypedResult
 from lamina.errors import UserError
 from lamina.files.atomic import write_file
 from lamina.files.progress import Progress, no_progress
+from lamina.studies.engines.choose import OpenEngine
 from lamina.studies.order import cheapest_first
 from lamina.studies.papers import STUDIES
 from lamina.studies.result_table import Label, ResultRow, ResultTable
@@ -117,15 +118,16 @@ def run_study(
     known: Sequence[Path] = (),
     *,
     train: bool = True,
+    engine: OpenEngine | None = None,
 ) -> StudyResult:
     """Make all measurements of a study and judge its claims. Data and runs are kept in `folder`.
 
     known: further folders with the numbers of runs, which need not be trained again.
     train: whether runs are trained; otherwise the result is that of the runs that have ended.
+    engine: makes the engine that trains them; by default processes of this machine.
     """
     study, began = STUDIES[name](), time.perf_counter()
-    measuring = [each() for each in STUDIES.members.values() if each().measures_trained]
-    shared = SharedRuns(folder, scale, known, measuring, progress=progress, train=train)
+    shared = shared_runs(folder, scale, progress, known, train=train, engine=engine)
     samples = tuple(stored(study.measure(StudyContext(folder, scale, progress, shared))))
     result = StudyResult(
         study=name,
@@ -145,8 +147,27 @@ def run_study(
     return result.model_copy(update={"verdicts": verdicts})
 
 
+def shared_runs(
+    folder: Path,
+    scale: Scale,
+    progress: Progress = no_progress,
+    known: Sequence[Path] = (),
+    *,
+    train: bool = True,
+    engine: OpenEngine | None = None,
+) -> SharedRuns:
+    """The runs of all studies, which are measured by every study that measures trained models."""
+    measuring = [each() for each in STUDIES.members.values() if each().measures_trained]
+    return SharedRuns(folder, scale, known, measuring, engine, progress, train)
+
+
 def run_all(
-    folder: Path, scale: Scale = "tiny", known: Sequence[Path] = (), *, train: bool = True
+    folder: Path,
+    scale: Scale = "tiny",
+    known: Sequence[Path] = (),
+    *,
+    train: bool = True,
+    engine: OpenEngine | None = None,
 ) -> Iterator[tuple[str, StudyResult | UserError]]:
     """Run every study that has no up-to-date result in one of the folders; yields each with its result, or why there is
     none.
@@ -157,12 +178,19 @@ def run_all(
     done = {each.study for each in results if each.scale == scale and each.is_up_to_date}
     for name in cheapest_first(set(STUDIES) - done, scale):
         try:
-            result = run_study(name, folder, scale, known=known, train=train)
+            result = run_study(name, folder, scale, known=known, train=train, engine=engine)
         except UserError as error:
             yield name, error
         else:
             result.write(folder)
             yield name, result
+
+
+def prepare_runs(name: str, folder: Path, scale: Scale, known: Sequence[Path] = ()) -> list[Path]:
+    """Make the folders of the runs of a study, or of all, that have not ended yet; nothing is trained."""
+    shared = shared_runs(folder, scale, known=known)
+    names = sorted(STUDIES) if name == "all" else [name]
+    return list(dict.fromkeys(path for each in names for path in shared.prepare(STUDIES[each]())))
 
 
 def run_versions(study: Study, scale: Scale) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lamina.studies.ledger import StudyResult
-from lamina.studies.pages.ledger_page import count_outcomes, ledger_entries, ledger_page
+from lamina.studies.pages.ledger_page import count_outcomes, describe_counts, ledger_entries, ledger_page
 from lamina.studies.papers import STUDIES
 from support.made_runs import made_study_result
 
@@ -18,6 +18,9 @@ def result() -> StudyResult:
 def test_all_claims_are_listed_whether_run_or_not(result: StudyResult) -> None:
     entries = ledger_entries({"b2t-fig1": result})
     assert len(entries) == 165
+    assert describe_counts({"holds": 1, "does not hold": 1, "undecided": 1, "not run": 1}) == (
+        "1 claim holds, 1 does not hold, 1 is undecided, 1 was not run"
+    )
     assert count_outcomes(entries) == {"holds": 1, "does not hold": 0, "undecided": 0, "not run": 164}
     assert [each.id for each in entries][:2] == ["X-01", "X-02"]
     assert {each.study for each in entries} >= set(STUDIES) - {"residual-table1"}

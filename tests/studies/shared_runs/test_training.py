@@ -60,12 +60,12 @@ class Counting(InThisProcess):
 
 def test_a_run_is_trained_once_and_its_folder_deleted(tmp_path: Path) -> None:
     engine = Counting()
-    shared = SharedRuns(tmp_path, "micro", engine=engine)
+    shared = SharedRuns(tmp_path, "micro", engine=lambda: engine)
     first = ResultTable(shared.rows(Losses()))
     assert len(engine.trained) == 2
     assert not list((tmp_path / "training").iterdir())
-    assert list(SharedRuns(tmp_path, "micro", engine=engine).rows(Losses())) == list(first)
-    elsewhere = SharedRuns(tmp_path / "other", "micro", known=[tmp_path], engine=engine)
+    assert list(SharedRuns(tmp_path, "micro", engine=lambda: engine).rows(Losses())) == list(first)
+    elsewhere = SharedRuns(tmp_path / "other", "micro", known=[tmp_path], engine=lambda: engine)
     assert list(elsewhere.rows(Losses())) == list(first)
     assert len(engine.trained) == 2
     assert first.sample("trained", scheme="pre-ln", depth="6-6").by_seed == {1: 1.0}
@@ -76,9 +76,9 @@ def test_a_run_is_trained_once_and_its_folder_deleted(tmp_path: Path) -> None:
 
 def test_an_interrupted_study_continues(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        list(SharedRuns(tmp_path, "micro", engine=Counting(most=1)).rows(Losses()))
+        list(SharedRuns(tmp_path, "micro", engine=lambda: Counting(most=1)).rows(Losses()))
     rest = Counting()
-    assert list(SharedRuns(tmp_path, "micro", engine=rest).rows(Losses()))
+    assert list(SharedRuns(tmp_path, "micro", engine=lambda: rest).rows(Losses()))
     assert len(rest.trained) <= 2
     assert len(list(read_lines(tmp_path / "runs.jsonl"))) == 2
 
@@ -90,7 +90,7 @@ def test_a_trained_model_is_measured_for_every_study_that_declares_it(
 
     monkeypatch.setattr(papers, "STUDIES", {Sizes.name: Sizes})
     engine = Counting()
-    shared = SharedRuns(tmp_path, "micro", measuring=[Sizes()], engine=engine)
+    shared = SharedRuns(tmp_path, "micro", measuring=[Sizes()], engine=lambda: engine)
     list(shared.rows(Losses()))
     rows = ResultTable(shared.rows(Sizes()))
     assert len(engine.trained) == 2
@@ -131,7 +131,7 @@ def test_runs_train_in_processes_of_their_own(tmp_path: Path) -> None:
 
     alone = list(SharedRuns(tmp_path / "alone", "micro").rows(Losses()))
     engine = LocalEngine(2)
-    assert list(SharedRuns(tmp_path / "processes", "micro", engine=engine).rows(Losses())) == alone
+    assert list(SharedRuns(tmp_path / "processes", "micro", engine=lambda: engine).rows(Losses())) == alone
 
 
 def test_the_order_of_a_study_is_kept_with_the_run(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_the_order_of_a_study_is_kept_with_the_run(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(SharedRuns(tmp_path, "micro", engine=Stopped()).rows(Losses()))
+        list(SharedRuns(tmp_path, "micro", engine=Stopped).rows(Losses()))
     path = next((tmp_path / "training").iterdir())
     assert train_shared_run(path) == 0
     numbers = training.numbers_file(path).read()

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Self
 
 from lamina.errors import UserError
-from lamina.run_folder.folder import RunFolder
 from lamina.run_folder.status import REQUEUE
 from lamina.runs.run import Run
+from lamina.studies.engines.process import end_worker, start_worker, worker_command
 
-SECONDS_TO_LEAVE = 60
 MEMORY_SHARE = 0.7  # of the machine's memory, for all workers together
 PROCESS_MEMORY = 400 * 2**20  # bytes of a process before it has a model
 
@@ -58,22 +57,16 @@ class LocalEngine:
             self._closed = True
             processes = list(self._processes)
         for process in processes:
-            process.terminate()
+            process.terminate()  # all of them, before any is waited for
         for process in processes:
-            try:
-                process.wait(SECONDS_TO_LEAVE)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            end_worker(process)
         self._pool.shutdown(wait)
 
     def _train(self, run: Path, diagnose: bool) -> int:
-        log_file = RunFolder(run).log
-        log_file.parent.mkdir(parents=True, exist_ok=True)
-        with self._lock, log_file.open("ab") as log:
+        with self._lock:
             if self._closed:
                 return REQUEUE
-            command = self.command(run, diagnose)
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT)
+            process = start_worker(run, self.command(run, diagnose))
             self._processes.add(process)
         code = process.wait()
         self._processes.discard(process)
@@ -81,5 +74,4 @@ class LocalEngine:
 
     def command(self, run: Path, diagnose: bool = True) -> tuple[str, ...]:
         """The command that trains a run."""
-        options = ("--threads", str(self.threads), *(() if diagnose else ("--no-diagnosis",)))
-        return (sys.executable, "-m", "lamina.studies.worker", str(run), *options)
+        return worker_command(run, self.threads, diagnose)

@@ -64,6 +64,16 @@ def count_outcomes(entries: Sequence[LedgerEntry]) -> dict[str, int]:
     return {name: outcomes.count(name) for name in LEDGER_SIGNS}
 
 
+def describe_counts(counts: Mapping[str, int]) -> str:
+    """`46 claims hold, 1 does not hold, 12 are undecided, 106 were not run`."""
+    holding, failing, open_, waiting = (counts[name] for name in LEDGER_SIGNS)
+    return (
+        f"{holding} {'claim holds' if holding == 1 else 'claims hold'}, "
+        f"{failing} {'does' if failing == 1 else 'do'} not hold, "
+        f"{open_} {'is' if open_ == 1 else 'are'} undecided, {waiting} {'was' if waiting == 1 else 'were'} not run"
+    )
+
+
 def save_ledger(results: Mapping[str, StudyResult], file: Path, pages: Mapping[str, str] | None = None) -> None:
     """Write the page as .html or .md."""
     write_text(file, ledger_page(results, form_of(file), pages))
@@ -80,6 +90,7 @@ def ledger_page(results: Mapping[str, StudyResult], form: str = "html", pages: M
         papers=PAPERS,
         groups=groups,
         counts=count_outcomes(entries),
+        summary=describe_counts(count_outcomes(entries)),
         by_paper={paper: count_outcomes(each) for paper, each in groups.items()},
         signs=LEDGER_SIGNS,
         slugs={name: name.replace(" ", "-") for name in LEDGER_SIGNS},

@@ -11,7 +11,7 @@ from rich.table import Table
 from lamina.errors import UserError
 from lamina.formatting import duration
 from lamina.studies.ledger import StudyResult, read_ledger
-from lamina.studies.pages.ledger_page import count_outcomes, ledger_entries
+from lamina.studies.pages.ledger_page import count_outcomes, describe_counts, ledger_entries
 from lamina.studies.pages.study_page import SIGNS, count_verdicts, made_by
 from lamina.studies.papers import STUDIES
 from lamina.terminal import open_console, say
@@ -62,6 +62,5 @@ def show_all(ended: Iterable[tuple[str, StudyResult | UserError]]) -> None:
 
 def show_ledger(results: Mapping[str, StudyResult], folder: Path) -> None:
     """How many claims have which verdict, and where the page is."""
-    counts = count_outcomes(ledger_entries(results))
-    say(", ".join(f"{number} {outcome}" for outcome, number in counts.items()))
+    say(f"{describe_counts(count_outcomes(ledger_entries(results)))}.")
     say(f"The ledger: {folder / 'index.html'}")

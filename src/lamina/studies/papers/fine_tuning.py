@@ -13,7 +13,7 @@ from lamina.training.config import RunConfig
 
 FineTuningTask = Literal["mrpc", "rte"]
 TASKS: tuple[FineTuningTask, ...] = get_args(FineTuningTask)
-STEPS, EXAMPLES, LEARNING_RATE = 100, 16, 1e-3
+STEPS, EXAMPLES, LEARNING_RATE = 50, 16, 1e-3
 
 
 def fine_tune(run: Run, checkpoint: str, task: FineTuningTask, repeat: int) -> float | None:

@@ -110,8 +110,9 @@ def translation_grid(
     *,
     curves: bool = False,
     rate: float = 1e-3,
+    counted: Sequence[str] = ("post-ln",),
 ) -> list[StudyRun]:
-    """Every scheme at every depth. Failures are counted, so deep post-LN models have five seeds."""
+    """Every scheme at every depth. Those whose failures are `counted` have five seeds where they are deep."""
     return [
         model_run(
             scale,
@@ -120,7 +121,7 @@ def translation_grid(
             depth=depth,
             rate=rate,
             labels={"data": data},
-            seeds=FIVE_SEEDS if scheme == "post-ln" and depth != "6-6" else THREE_SEEDS,
+            seeds=FIVE_SEEDS if scheme in counted and depth != "6-6" else THREE_SEEDS,
             curves=curves,
         )
         for depth in depths

@@ -22,7 +22,7 @@ from lamina.studies.shared_runs.declared import FIVE_SEEDS, THREE_SEEDS, StudyRu
 from lamina.studies.study import Exhibit, Study, claim
 from lamina.studies.verdicts import Verdict, above, all_of, at_least, below, failed
 
-STEPS, WARMUP, CHECKPOINTS = 800, 8, 4
+STEPS, WARMUP, CHECKPOINTS = 600, 6, 3
 METHODS = {
     "post-LN, warm-up": ("post-ln", 1e-4, WARMUP),
     "pre-LN": ("pre-ln", 3e-4, NO_WARMUP),
@@ -39,10 +39,10 @@ class XiongFig5(Study):
     paper = "xiong"
     title = "Masked language models, and classifiers that start from them"
     substitutions = (
-        "BERT: 6 layers of width 64; 1 million updates: 800 of 1,024 tokens; warm-up of 10,000: 8; learning rates are "
+        "BERT: 6 layers of width 64; 1 million updates: 600 of 1,024 tokens; warm-up of 10,000: 6; learning rates are "
         "the paper's times 3",
         "Wikipedia and books: running text in marn",
-        "MRPC: paraphrases, RTE: entailments in marn; 100 steps of 16 pairs, without a search",
+        "MRPC: paraphrases, RTE: entailments in marn; 50 steps of 16 pairs, without a search",
         "Loss 1.69: the loss of post-LN after 70 % of its updates, as in the paper",
     )
 

@@ -109,4 +109,4 @@ def _sets(name: DataName, divisor: int) -> Mapping[str, Any]:
             }
         case "mrpc" | "rte":
             kind = "paraphrases" if name == "mrpc" else "entailments"
-            return {split: f"{kind}:{count(size)}" for split, size in (("train", 2000), ("valid", 500), ("test", 500))}
+            return {split: f"{kind}:{count(size)}" for split, size in (("train", 2000), ("valid", 300), ("test", 300))}

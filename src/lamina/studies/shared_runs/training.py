@@ -30,6 +30,7 @@ from lamina.run_folder.records import RecordFile, StudyOrder
 from lamina.run_folder.status import DIVERGED, REQUEUE
 from lamina.runs.run import Run
 from lamina.studies.engines import Engine, last_message
+from lamina.studies.engines.choose import OpenEngine
 from lamina.studies.engines.local import LocalEngine
 from lamina.studies.result_table import ResultRow
 from lamina.studies.shared_runs.archive import RunArchive
@@ -74,8 +75,8 @@ class SharedRuns:
     """Further folders with numbers of runs, which are only read."""
     measuring: Sequence[Declaring] = ()
     """The studies that measure trained models."""
-    engine: Engine | None = None
-    """What trains the runs; by default processes of this machine, at scale `micro` this process itself."""
+    engine: OpenEngine | None = None
+    """Makes what trains the runs; by default processes of this machine, at scale `micro` this process itself."""
     progress: Progress = no_progress
     train: bool = True
     """Whether runs are trained; otherwise only those that have ended are used."""
@@ -106,15 +107,14 @@ class SharedRuns:
         return found
 
     def _train(self, runs: Sequence[SeededRun], archive: RunArchive) -> None:
-        """Train the runs seed by seed, so that after an interruption all conditions have equally many seeds."""
+        """Train the runs and add their numbers to the archive."""
         self.folder.mkdir(parents=True, exist_ok=True)
         lock = Lock(self.folder / "runs.owner")
         lock.acquire()
         try:
-            measured = {each.name: {run.key for run in self.seeded(each)} for each in self.measuring}
-            unique = {each.key: each for each in sorted(runs, key=lambda each: each.seed)}
-            paths = [self._prepare(each, measured) for each in unique.values()]
-            for done, (path, code) in enumerate(_trained(paths, self.engine or self._own_engine(paths)), start=1):
+            paths = self._prepare_all(runs)
+            engine = self.engine() if self.engine else self._own_engine(paths)
+            for done, (path, code) in enumerate(_trained(paths, engine), start=1):
                 numbers = numbers_file(path).read()
                 if code not in (0, DIVERGED) or numbers is None:
                     raise UserError(f"{path} ended with an error: {last_message(path, code)}")
@@ -123,6 +123,17 @@ class SharedRuns:
                 self.progress("runs", done, len(paths))
         finally:
             lock.release()
+
+    def prepare(self, study: Declaring) -> list[Path]:
+        """Make the folders of the runs that have not ended yet, with their configs, for jobs that train them."""
+        seeded = self.seeded(study)
+        return self._prepare_all(_missing(study, seeded, RunArchive(self.folder, self.known)))
+
+    def _prepare_all(self, runs: Sequence[SeededRun]) -> list[Path]:
+        """The folders of the runs, seed by seed, so that after an interruption all conditions have equally many."""
+        measured = {each.name: {run.key for run in self.seeded(each)} for each in self.measuring}
+        unique = {each.key: each for each in sorted(runs, key=lambda each: each.seed)}
+        return [self._prepare(each, measured) for each in unique.values()]
 
     def _own_engine(self, paths: Sequence[Path]) -> Engine:
         return InThisProcess() if self.scale == "micro" else LocalEngine.for_runs(len(paths), Run(paths[-1]))
