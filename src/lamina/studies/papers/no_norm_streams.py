@@ -19,14 +19,14 @@ from lamina.studies.result_table import ResultRow, row
 from lamina.studies.study import StudyContext
 
 
-class Weights(NamedTuple):
+class ConnectionWeights(NamedTuple):
     """The weights of the last residual connection of a layer, α·x_in + β·(x + f)."""
 
     alpha: float
     beta: float
 
 
-WITHOUT_WEIGHTS = {"α = β = 1": Weights(1.0, 1.0), "α = 0, β = 1": Weights(0.0, 1.0)}
+WITHOUT_WEIGHTS = {"α = β = 1": ConnectionWeights(1.0, 1.0), "α = 0, β = 1": ConnectionWeights(0.0, 1.0)}
 PAPER_WEIGHTS = "α and β of the paper"
 
 
