@@ -10,7 +10,7 @@ RESULTS := build/bench
 RUN_BENCH = mkdir -p $(RESULTS) && PYTHONPATH=tests:$(VENV)/bench $(BIN)/python
 export LAMINA_REAL_DATA ?= $(abspath ../shared/data)
 
-.PHONY: demo test check test-slow test-nightly golden bench bench-quick clean
+.PHONY: demo test check test-slow test-nightly golden site bench bench-quick clean
 
 demo: $(VENV)/.lamina
 	$(BIN)/lamina demo
@@ -19,8 +19,8 @@ test: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(PYTEST) -n 2 -m "not slow and not distributed and not faults and not peers and not browser and not documented and not nightly"
 
 check: $(VENV)/.dev
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples website
+	$(BIN)/ruff format --check src tests benchmarks examples website
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -33,6 +33,10 @@ test-nightly: $(VENV)/.peers
 
 golden: $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python -m golden.write
+
+# The documentation with the gallery of schemes, to be read from disk: build/site/index.html.
+site: $(VENV)/.docs
+	OMP_NUM_THREADS=1 $(BIN)/python website/build.py
 
 # Beside other libraries: training and decoding; then what has no counterpart in them.
 bench: $(VENV)/.bench
@@ -58,7 +62,11 @@ $(VENV)/.dev: $(VENV)/.lamina
 	$(INSTALL) -e ".[dev]"
 	touch $@
 
-$(VENV)/.peers: $(VENV)/.dev tests/peers/requirements.txt
+$(VENV)/.docs: $(VENV)/.lamina
+	$(INSTALL) -e ".[docs]"
+	touch $@
+
+$(VENV)/.peers: $(VENV)/.dev $(VENV)/.docs tests/peers/requirements.txt
 	$(INSTALL) --no-deps -r tests/peers/requirements.txt
 	touch $@
 

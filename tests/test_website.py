@@ -1,0 +1,94 @@
+"""The documentation site: its formulas and facts, and that the built pages are complete and need no network."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from lamina import residual
+from lamina.residual.card import card
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "website"))
+EVIDENCE = tomllib.loads((Path(residual.__file__).parent / "evidence.toml").read_text(encoding="utf-8"))
+
+
+def test_every_scheme_has_evidence_with_a_source() -> None:
+    assert sorted(EVIDENCE) == sorted(residual.names())
+    for name, facts in EVIDENCE.items():
+        assert set(facts) == {"initialisation", "released", "for", "against"}, name
+        assert facts["initialisation"].endswith("."), name
+        for sentence in [*facts["for"], *facts["against"]]:
+            assert re.search(r"20\d\d|docs/|Its authors|Keeps", sentence), f"{name}: {sentence} has no source"
+
+
+@pytest.mark.parametrize("name", residual.names())
+def test_equations_are_mathml(name: str) -> None:
+    from formulas import to_mathml  # type: ignore[import-not-found]
+
+    for line in card(residual.find(name)).equation.splitlines():
+        shown = ElementTree.fromstring(to_mathml(line))
+        assert re.sub(r"[\s_^{}-]", "", "".join(shown.itertext())) != "" or not line.strip()
+
+
+def test_scripts_and_words() -> None:
+    from formulas import to_mathml
+
+    shown = to_mathml("x ← LN(x_in + ω⊙x₀),  α = (2N)^1/4    end: x")
+    assert '<msub><mi>x</mi><mrow><mi mathvariant="normal">in</mi></mrow></msub>' in shown
+    assert "<msub><mi>x</mi><mrow><mn>0</mn></mrow></msub>" in shown
+    assert '<msup><mo stretchy="false">)</mo><mrow><mn>1</mn><mo>/</mo><mn>4</mn></mrow></msup>' in shown
+    assert '<mi mathvariant="normal">LN</mi>' in shown
+    assert "<mtext>end</mtext>" in shown
+
+
+def build(folder: Path, *arguments: str) -> Path:
+    pytest.importorskip("material")
+    command = [sys.executable, str(ROOT / "website" / "build.py"), "--output", str(folder / "site"), *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return folder / "site"
+
+
+def problems(site: Path) -> list[str]:
+    """Links and files of the pages that do not exist, and what a page would load from the network."""
+    found = []
+    for page in site.rglob("*.html"):
+        if page.name == "404.html" or page.parent.name == "ledger" and page.name != "index.html":
+            continue
+        text = page.read_text(encoding="utf-8")
+        for kind, target in re.findall(r'\b(src|href)="([^"]*)"', text):
+            path = unquote(target.partition("#")[0])
+            if re.match(r"https?:", target):
+                found += [f"{page.name} loads {target}"] if kind == "src" or ".css" in target else []
+            elif path and not path.startswith(("data:", "mailto:")) and not (page.parent / path).exists():
+                found.append(f"{page.name}: {target}")
+    return found
+
+
+@pytest.mark.documented
+def test_pages_are_complete(tmp_path: Path) -> None:
+    """One scheme is measured; MkDocs itself fails on a broken link between documents."""
+    site = build(tmp_path, "--schemes", "b2t")
+    assert problems(site) == []
+    page = (site / "gallery" / "b2t.html").read_text(encoding="utf-8")
+    assert page.count("<polyline") == 9
+    assert "<math" in page
+    assert "residual = " in re.sub("<[^>]*>", "", page)
+    assert (site / "search" / "search_index.js").exists()
+
+
+@pytest.mark.nightly
+def test_every_scheme_is_measured(tmp_path: Path) -> None:
+    site = build(tmp_path)
+    for name in residual.names():
+        page = (site / "gallery" / f"{name}.html").read_text(encoding="utf-8")
+        assert not re.search(r"<td>nan</td>", page), name
