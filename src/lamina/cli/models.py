@@ -126,11 +126,11 @@ def predict(
 
 @app.command(
     rich_help_panel=MODELS,
-    epilog="Examples: lamina export runs/b2t --to hf · lamina export runs/b2t --to hf --output b2t-hf",
+    epilog="Examples: lamina export runs/b2t --to hf · lamina export runs/admin --to ctranslate2",
 )
 def export(
     run: Annotated[str, typer.Argument(help="A run folder.")],
-    to: Annotated[str, typer.Option(help="The format: hf.")],
+    to: Annotated[str, typer.Option(help="The format: hf or ctranslate2.")],
     output: Annotated[str | None, typer.Option(help="A new folder; by default RUN-FORMAT.", show_default=False)] = None,
     checkpoint: Checkpoint = BEST,
 ) -> None:

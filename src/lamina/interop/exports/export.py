@@ -44,5 +44,12 @@ def _hugging_face() -> Writer:
     return save_run
 
 
-WRITERS: dict[str, Callable[[], Writer]] = {"hf": _hugging_face}
+def _ctranslate2() -> Writer:
+    require("ctranslate2", "lamina export --to ctranslate2", "export")
+    from lamina.interop.exports.ctranslate2_model import save_ctranslate2
+
+    return save_ctranslate2
+
+
+WRITERS: dict[str, Callable[[], Writer]] = {"hf": _hugging_face, "ctranslate2": _ctranslate2}
 """The writer of each format, made when it is needed, because it imports an optional library."""
