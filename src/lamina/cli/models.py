@@ -130,7 +130,7 @@ def predict(
 )
 def export(
     run: Annotated[str, typer.Argument(help="A run folder.")],
-    to: Annotated[str, typer.Option(help="The format: hf or ctranslate2.")],
+    to: Annotated[str, typer.Option(help="The format: hf, ctranslate2, onnx or torch-export.")],
     output: Annotated[str | None, typer.Option(help="A new folder; by default RUN-FORMAT.", show_default=False)] = None,
     checkpoint: Checkpoint = BEST,
 ) -> None:

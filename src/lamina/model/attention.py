@@ -70,7 +70,7 @@ class Attention(Sublayer):
         head_dim)."""
         grid = sequences.to_grid(queries)  # (rows, length, heads, head_dim)
         # Several rows may attend to one sentence (the beams of a search): they become further queries of that sentence.
-        by_sentence = grid.reshape(len(keys), -1, *grid.shape[2:])
+        by_sentence = grid.reshape(keys.shape[0], -1, *grid.shape[2:])
         by_head = by_sentence.transpose(1, 2)  # (sentences, heads, queries, head_dim)
         if self.dropout.is_active:
             attended = attend_with_dropout(by_head, keys, values, mask, causal, self.dropout)
@@ -153,12 +153,13 @@ class CrossAttention(Attention):
             return self.project(self.attend_short(queries, sequences, keys, values, memory_sequences))
         source = None if cache is None else cache.memory(self.layer)
         if source is None:
-            source = self._read(memory, memory_sequences)
+            source = self.read_memory(memory, memory_sequences)
             if cache is not None:
                 cache.keep_memory(self.layer, source)
         return self.project(self.attend(self.heads(queries), sequences, source.keys, source.values, source.mask))
 
-    def _read(self, memory: Tensor, sequences: Sequences) -> Memory:
+    def read_memory(self, memory: Tensor, sequences: Sequences) -> Memory:
+        """The keys and values of the source."""
         keys, values = self.heads(self.key(memory)), self.heads(self.value(memory))
         keys, values = (sequences.to_grid(each).transpose(1, 2) for each in (keys, values))
         return Memory(keys, values, sequences.key_mask)

@@ -51,5 +51,22 @@ def _ctranslate2() -> Writer:
     return save_ctranslate2
 
 
-WRITERS: dict[str, Callable[[], Writer]] = {"hf": _hugging_face, "ctranslate2": _ctranslate2}
+def _onnx() -> Writer:
+    from lamina.interop.exports.traced_files import save_onnx
+
+    return save_onnx
+
+
+def _torch_export() -> Writer:
+    from lamina.interop.exports.traced_files import save_torch_export
+
+    return save_torch_export
+
+
+WRITERS: dict[str, Callable[[], Writer]] = {
+    "hf": _hugging_face,
+    "ctranslate2": _ctranslate2,
+    "onnx": _onnx,
+    "torch-export": _torch_export,
+}
 """The writer of each format, made when it is needed, because it imports an optional library."""

@@ -27,7 +27,8 @@ VECTOR = 16
 
 def is_short(queries: Tensor, sequences: Sequences, memory_sequences: Sequences) -> bool:
     """Whether `attend_short` is to be used: for short sequences, where one function may replace single operations."""
-    return max(sequences.length, memory_sequences.length) <= LONGEST and may_fuse(queries)
+    # The lengths come last: where a model is exported, they are symbols, and a comparison would bound them.
+    return may_fuse(queries) and max(sequences.length, memory_sequences.length) <= LONGEST
 
 
 def attend_short(
