@@ -43,13 +43,15 @@ def study(
     """Repeat a table or figure of the papers, and say which of its claims hold.
 
     An interrupted study is continued by the same command. `all` runs those without an up-to-date result. With
-    --no-train, a study that was interrupted has a result with fewer seeds, which says so.
+    --no-train, a study that was interrupted has a result with fewer seeds, which says so. At scales small and paper,
+    studies that train models print their configs and commands.
     """
     from lamina.files.progress import progress_bar
     from lamina.report.pages.page import form_of
     from lamina.studies.engines.choose import choose_engine
     from lamina.studies.engines.emit import emit_jobs
     from lamina.studies.ledger import prepare_runs, run_all, run_study
+    from lamina.studies.pages.paper_scale import FILES, describe_paper_scale
     from lamina.studies.pages.study_page import save_study
     from lamina.studies.pages.terminal import show_all, show_result, show_studies
 
@@ -57,6 +59,9 @@ def study(
         raise unknown("scale", scale, SCALES)
     if not name:
         show_studies(folder)
+        return
+    if scale in ("small", "paper") and name in FILES:
+        say(describe_paper_scale(name))
         return
     opened = choose_engine(engine, folder, threads=threads, gpus=gpus)
     if emit:
