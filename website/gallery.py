@@ -143,7 +143,10 @@ def value_table(found: Fingerprint) -> str:
     for quantity, title in QUANTITIES.items():
         for depth, values in found.values[quantity].items():
             chosen = (values[0], values[len(values) // 2], values[-1])
-            rows.append(f"| {title} | {depth} | " + " | ".join(f"{value:.3g}" for value in chosen) + " |")
+            shown = [f"{value:.3g}" if isfinite(value) else "–" for value in chosen]
+            rows.append(f"| {title} | {depth} | " + " | ".join(shown) + " |")
+    if "–" in "".join(rows):
+        rows.append("\n–: the matrices of the last layer have no gradient before the first update.")
     return "\n".join(rows) + "\n"
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lamina.cli.completion import complete_key
 from lamina.errors import FailedElsewhere, UserError
 from lamina.terminal import guard_exceptions, say
 from lamina.training.machine.allocator import keep_freed_memory
@@ -38,7 +39,10 @@ EmitOption = Annotated[
     str, typer.Option(help="Write job files for snakemake or skypilot into the folder, and run nothing.")
 ]
 
-Overrides = Annotated[list[str] | None, typer.Argument(help="Settings that replace those of the file, as key=value.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(help="Settings that replace those of the file, as key=value.", autocompletion=complete_key),
+]
 
 
 @app.callback(invoke_without_command=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lamina.cli.app import START, Overrides, app
+from lamina.cli.completion import complete_scheme, complete_task
 from lamina.terminal import say
 
 if TYPE_CHECKING:
@@ -29,7 +30,10 @@ def demo(
 
 @app.command(rich_help_panel=START, epilog="Examples: lamina schemes · lamina schemes resi-dual")
 def schemes(
-    name: Annotated[str | None, typer.Argument(help="One scheme, to see its equation, drawing and options.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="One scheme, to see its equation, drawing and options.", autocompletion=complete_scheme),
+    ] = None,
 ) -> None:
     """List the residual schemes, or show one."""
     from lamina.report.terminal.schemes import show_scheme, show_table
@@ -45,7 +49,9 @@ def schemes(
     epilog="Examples: lamina init translation · lamina init classification --output configs/reviews.toml",
 )
 def init(
-    task: Annotated[str | None, typer.Argument(help="The task; leave it out for a list.")] = None,
+    task: Annotated[
+        str | None, typer.Argument(help="The task; leave it out for a list.", autocompletion=complete_task)
+    ] = None,
     output: Annotated[
         Path | None, typer.Option(help="The file to write; by default the task's name and .toml.", show_default=False)
     ] = None,
