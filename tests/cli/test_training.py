@@ -105,7 +105,7 @@ def test_plan(config: Path) -> None:
     assert re.search(r"^[\d,]+ parameters$", shown, re.MULTILINE)
     rows = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line.endswith(("GiB", "MiB"))}
     assert list(rows) == ["weights", "gradients", "optimiser", "activations", "total"]
-    assert re.search(r"teraFLOPs a step of 600 tokens, .* in all", shown)
+    assert re.search(r"[1-9]\S* gigaFLOPs a step of 600 tokens, .* in all", shown)
 
 
 def test_train_says_how_a_run_ended_by_its_code(stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,7 @@ def test_one_that_fails_before_its_first_validation_is_named() -> None:
     assert "b2t 1.50, pre-ln 1.80" in who
     assert "0.031 of the last layer's in post-ln" in why
     assert what.startswith("Best here: b2t")
-    assert draw_conclusions([early])[0] == "At depth 12-12 no scheme trains: post-ln fails before its first validation."
+    assert draw_conclusions([early])[0] == "At depth 12-12 post-ln fails before its first validation."
 
 
 def test_one_that_breaks_off_early_is_not_the_fastest() -> None:
@@ -167,3 +167,15 @@ def test_settings_are_told_apart_and_not_counted_as_seeds() -> None:
     assert "b2t, learning_rate = 0.01 lags (validation loss 5.00)" in who
     assert who.endswith("The others: b2t, learning_rate = 0.0001 1.60."), "the residual connection is the same"
     assert what.startswith("Best here: b2t, learning_rate = 0.0001, validation loss 1.60")
+
+
+def test_a_single_model_is_not_compared() -> None:
+    assert draw_conclusions([result("b2t", 1.5), result("b2t", 1.7)]) == [
+        "At depth 12-12 b2t trains: validation loss 1.60."
+    ]
+    (failed,) = draw_conclusions([result("b2t", 5.0, state="failed")])
+    assert failed == "At depth 12-12 b2t fails (validation loss 5.00)."
+    (short,) = draw_conclusions([result("b2t", 5.0, state="too short")])
+    assert short == "At depth 12-12 b2t is too short to be judged (validation loss 5.00)."
+    (running,) = draw_conclusions([result("b2t", 5.0, state="running")])
+    assert running == "At depth 12-12 b2t has not ended: validation loss 5.00."

@@ -46,7 +46,8 @@ class ComparisonReport:
 
     def save(self, file: str | Path, title: str = "") -> None:
         """Write the page: .html or .md; or its first loss curves alone: .svg, .pdf or .png."""
-        save_comparison(self.results, Path(file), self.conclusions, title or "Residual schemes compared")
+        own = self.results[0].name if len(self.results) == 1 else "Residual schemes compared"
+        save_comparison(self.results, Path(file), self.conclusions, title or own)
 
 
 def check_report_file(file: str | Path) -> Path:

@@ -116,6 +116,8 @@ def _which_train(ranked: Sequence[SchemeResult], depth: str) -> str:
     good = [each for each in ranked if each not in bad]
     differ_in_settings = any(run.settings for each in ranked for run in each.runs)
     models = "models" if differ_in_settings else "schemes"
+    if len(ranked) == 1:
+        return _whether_trains(ranked[0], depth)
     if not bad:
         ends = " to ".join(f"{each.loss:.2f} ({each.scheme})" for each in (good[0], good[-1]))
         return f"At depth {depth} all {models} train: validation losses from {ends}."
@@ -128,6 +130,13 @@ def _which_train(ranked: Sequence[SchemeResult], depth: str) -> str:
     others = ", ".join(f"{each.scheme} {each.loss:.2f}" for each in good)
     same = "The others" if differ_in_settings else SAME_OTHERWISE
     return f"At depth {depth} {described}. {same}: {others}."
+
+
+def _whether_trains(only: SchemeResult, depth: str) -> str:
+    if only.failed or only.is_too_short:
+        return f"At depth {depth} {_describe_bad(only)}."
+    state = "trains" if only.finished else "has not ended"
+    return f"At depth {depth} {only.scheme} {state}: validation loss {only.loss:.2f}."
 
 
 def _describe_bad(result: SchemeResult) -> str:
@@ -170,7 +179,7 @@ def _expectation(ranked: Sequence[SchemeResult]) -> str:
 
 def _which_is_best(ranked: Sequence[SchemeResult]) -> str:
     finished = [each for each in ranked if each.finished]
-    if not finished:
+    if not finished or len(ranked) == 1:
         return ""
     best = finished[0]
     fastest = min((each.seconds for each in finished if each.seconds), default=None)

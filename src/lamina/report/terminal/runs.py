@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lamina.formatting import duration, printable, size
+from lamina.formatting import duration, printable, short, size
 from lamina.generate.scoring import perplexity
 from lamina.runs.listing import ListedRun
 from lamina.runs.plan import Plan
@@ -114,11 +114,16 @@ def show_plan(plan: Plan) -> None:
     console = open_console(soft_wrap=False, markup=True)
     console.print(f"{plan.parameters:,.0f} parameters\n")
     console.print(table)
-    tera, batch = plan.flops_per_step / 1e12, f"{plan.tokens_per_step:,.0f} {plan.size_unit}"
-    console.print(f"\n{tera:,.3f} teraFLOPs a step of {batch}, {duration(plan.seconds)} in all")
+    batch = f"{plan.tokens_per_step:,.0f} {plan.size_unit}"
+    console.print(f"\n{_operations(plan.flops_per_step)} a step of {batch}, {duration(plan.seconds)} in all")
     console.print()
     for assumption in plan.assumptions:
         console.print(assumption, style="dim", markup=False)
+
+
+def _operations(number: float) -> str:
+    """`1.25 teraFLOPs`, or `0.43 gigaFLOPs` for a small model."""
+    return f"{short(number / 1e12)} teraFLOPs" if number >= 1e12 else f"{short(number / 1e9)} gigaFLOPs"
 
 
 def _print_scores(console: Console, scores: Mapping[str, Mapping[str, float]], tables: Sequence[MetricTable]) -> None:
