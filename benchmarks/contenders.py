@@ -5,12 +5,14 @@ So every library has its own allocator, threads and peak memory, and one that fa
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Lock
 from typing import Any
 
 import torch
@@ -38,10 +40,12 @@ class Facts:
 class Remote:
     """A contender in another process."""
 
-    def __init__(self, name: str, row: Row, threads: int, keep_memory: bool, clock: str) -> None:
+    def __init__(self, name: str, row: Row, threads: int, keep_memory: bool, clock: str, turn: Lock) -> None:
+        """`turn` is held while the contender computes its first steps: all at once would take many times as long."""
         self.name = name
         self.end, other = get_context("spawn").Pipe()
-        self.process = get_context("spawn").Process(target=serve, args=(other, name, row, threads, keep_memory, clock))
+        given = other, name, row, threads, keep_memory, clock, turn
+        self.process = get_context("spawn").Process(target=serve, args=given)
         self.process.start()
         other.close()
         self.facts = Facts()
@@ -87,14 +91,17 @@ class Remote:
             return None
 
 
-def serve(end: Connection, name: str, row: Row, threads: int, keep_memory: bool, clock: str) -> None:
+def serve(end: Connection, name: str, row: Row, threads: int, keep_memory: bool, clock: str, turn: Lock) -> None:
     """Build the contender, then answer until told to stop."""
+    for each in (signal.SIGINT, signal.SIGTERM):  # they reach all processes; the program reports, and stops this one
+        signal.signal(each, signal.SIG_IGN)
     torch.set_num_threads(row.threads or threads)
     try:
         if keep_memory:
             keep_freed_memory()
-        step, facts = _peak_of_products(clock) if name == GEMM else _training(name, row, clock)
-        step()  # warm up: the optimiser makes its state
+        step, facts = _peak_of_products(clock) if name == GEMM else _training(name, row, clock, turn)
+        with turn:
+            step()  # warm up: the optimiser makes its state
     except Exception as error:  # a peer may fail in any way; that is a result
         end.send(("ready", _failure(error)))
         return
@@ -115,12 +122,13 @@ def _failure(error: Exception) -> Facts:
     return Facts(failure=f"{type(error).__name__}: {str(error).strip()[:200]}")
 
 
-def _training(name: str, row: Row, clock: str) -> tuple[Callable[[], float], Facts]:
+def _training(name: str, row: Row, clock: str, turn: Lock) -> tuple[Callable[[], float], Facts]:
     contender, now = build_contender(name, row.options), CLOCKS[clock]
     model = contender.model.train()
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-5, fused=True)
     batches = [contender.prepare(batch) for batch in row.batches]
-    contender.loss(batches[0]).backward()
+    with turn:
+        contender.loss(batches[0]).backward()
     trained = sum(each.numel() for each in model.parameters() if each.grad is not None)  # some have unused copies
     optimiser.zero_grad()
 

@@ -27,6 +27,7 @@ import signal
 import sys
 import warnings
 from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,10 @@ def measure(
     row: Row, peers: list[str], rounds: int, threads: int, allocator: str, clock: str = "wall"
 ) -> dict[str, Any]:
     """The record of a row: seconds of each contender and of Lamina beside it, memory, parameters, failures."""
-    remotes = [Remote(name, row, threads, keeps_memory(name, allocator), clock) for name in (LAMINA, *peers, GEMM)]
+    turn = get_context("spawn").Lock()
+    remotes = [
+        Remote(name, row, threads, keeps_memory(name, allocator), clock, turn) for name in (LAMINA, *peers, GEMM)
+    ]
     try:
         facts = {remote.name: remote.wait_until_ready() for remote in remotes}
         seconds = _rounds(remotes, rounds)
