@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @app.command(rich_help_panel=START, epilog="Example: lamina demo --folder /tmp/demo")
 def demo(
     folder: Annotated[Path, typer.Option(help="The folder of data, runs and report.")] = Path("lamina-demo"),
-    steps: Annotated[int, typer.Option(min=1, help="Updates of each run.")] = 500,
+    steps: Annotated[int, typer.Option(min=1, help="Updates of each run.")] = 700,
 ) -> None:
     """Train a deep model under five residual schemes on an embedded language, and report which train and why."""
     from lamina.studies.demo import run_demo

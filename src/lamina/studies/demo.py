@@ -46,8 +46,10 @@ num_layers = 12
 model_dim = 64
 feed_forward_dim = 128
 num_heads = 4
+dropout = 0.0  # no sentence is seen twice
 
 [schedule]
+name = "linear"
 learning_rate = 1e-3
 warmup_steps = 100
 
@@ -57,7 +59,7 @@ validate_every = 100
 save_every = 0
 log_every = 10
 """
-STEPS = 500
+STEPS = 700
 SENTENCES, SEED = 4, 1  # how many are translated at the end, and the seed that draws them
 
 
