@@ -14,7 +14,7 @@ from lamina.diagnosis.examine import structure_of
 from lamina.diagnosis.measures import measures_that_need
 from lamina.diagnosis.options import Thresholds
 from lamina.diagnosis.recording.passes import record_pass
-from lamina.diagnosis.results import Diagnosis
+from lamina.diagnosis.results import Diagnosis, SchemeTrait
 from lamina.errors import UserError
 from support.small_models import Mixer
 
@@ -276,3 +276,20 @@ def test_descriptions() -> None:
     assert found.description == "2-3 encoder-decoder, width 16, b2t, pre-ln"
     assert (found.schemes, found.sublayers_per_layer) == (("b2t", "pre-ln"), 2)
     assert found.placements == {"encoder": "post", "decoder": "pre"}
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_the_placement_of_a_foreign_model_is_never_advised(norm_first: bool) -> None:
+    """With thresholds at which every check that advises a scheme finds something."""
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, norm_first=norm_first)
+    model = nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
+    strict: dict[str, Any] = {"vanishing": {"warning": 1e6, "failure": 1e5}, "collapse": {"warning": 1e6}}
+    strict["amplification"] = {"warning": 1e-6, "failure": 1e-5}
+    thresholds = Thresholds.read(strict, where="thresholds")
+    found = lamina.diagnose(model, X, lambda y: y.pow(3).mean(), learning_rate=0.1, thresholds=thresholds).findings
+    traits = [(each.check, remedy) for each in found for remedy in each.remedies if isinstance(remedy, SchemeTrait)]
+    advised = {check: trait.schemes for check, trait in traits}
+    assert {"vanishing", "collapse", "amplification"} <= set(advised)
+    own, other = ("pre-ln", "post-ln") if norm_first else ("post-ln", "pre-ln")
+    assert all(own not in schemes for schemes in advised.values())
+    assert norm_first or any(other in schemes for schemes in advised.values())
