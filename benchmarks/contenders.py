@@ -93,8 +93,7 @@ class Remote:
 
 def serve(end: Connection, name: str, row: Row, threads: int, keep_memory: bool, clock: str, turn: Lock) -> None:
     """Build the contender, then answer until told to stop."""
-    for each in (signal.SIGINT, signal.SIGTERM):  # they reach all processes; the program reports, and stops this one
-        signal.signal(each, signal.SIG_IGN)
+    ignore_interruptions()
     torch.set_num_threads(row.threads or threads)
     try:
         if keep_memory:
@@ -109,6 +108,12 @@ def serve(end: Connection, name: str, row: Row, threads: int, keep_memory: bool,
     with suppress(EOFError, OSError):  # the program has ended
         while (word := end.recv()) != "stop":
             end.send((word, resident_maximum() if word == "memory" else _attempt(step)))
+
+
+def ignore_interruptions() -> None:
+    """A signal reaches all processes of the program; the first one reports what was measured and stops the others."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
 
 
 def _attempt(step: Callable[[], float]) -> float | Facts:

@@ -45,6 +45,7 @@ def in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contenders, "get_context", lambda kind: context)
     monkeypatch.setattr(contenders, "SHAPES", ((8, 8, 8),))
     monkeypatch.setattr(contenders, "keep_freed_memory", lambda: True)
+    monkeypatch.setattr(contenders, "ignore_interruptions", lambda: None)  # a thread has no signal handlers
 
 
 def run(monkeypatch: pytest.MonkeyPatch, output: Path, *words: str) -> dict[str, Any]:
