@@ -121,7 +121,7 @@ def test_train_says_how_a_run_ended_by_its_code(stores: Path, tmp_path: Path, mo
     printed("report", str(tmp_path / "run"), "--output", str(tmp_path / "page.md"))
     page = (tmp_path / "page.md").read_text()
     assert "too short" in page.split("Mean")[0]
-    assert "the runs are too short to tell which schemes train" in page
+    assert "post-ln is too short to be judged" in page
     monkeypatch.setattr("lamina.training.divergence.FEWEST_STEPS", 4)
     failed = invoke(*arguments, "train.steps=4")
     assert failed.exit_code == 3

@@ -34,6 +34,13 @@ def config(**changes: Any) -> RunConfig:
     return RunConfig.read(values, where="test")
 
 
+@pytest.fixture
+def _torch_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention by torch's kernel, which plans are made for; on a CPU, short sequences have a function of their own."""
+    monkeypatch.setattr("lamina.model.kernels.attention.LONGEST", 0)
+
+
+@pytest.mark.usefixtures("_torch_attention")
 @pytest.mark.parametrize("name", residual.names())
 def test_what_is_kept_is_what_autograd_keeps(name: str, store: Store) -> None:
     """The same step on real tensors; attention keeps a little more or less, as each device has its own kernel."""
@@ -54,6 +61,17 @@ def test_what_is_kept_is_what_autograd_keeps(name: str, store: Store) -> None:
     assert plan.memory == 16 * plan.parameters + plan.activations, "weights, gradients and two moments in fp32"
 
 
+def test_short_sequences_on_a_cpu_keep_no_more_than_planned(store: Store) -> None:
+    chosen = config()
+    task = build_task("translation", store, {})
+    batches = task.batches("train", chosen.data)
+    inputs = task.inputs(batches.batch(0, len(batches.plan.epoch(0)) // 2))
+    with SavedTensors(model := Transformer.build(task.model_options(chosen.model)).train()) as kept:
+        task.losses(model, inputs)
+    assert kept.bytes < make_plan(chosen, store).activations < 1.5 * kept.bytes
+
+
+@pytest.mark.usefixtures("_torch_attention")
 def test_a_model_with_a_ctc_loss_is_planned(tmp_path: Path) -> None:
     sets = {"train": ["speech:8"], "valid": ["speech:2"], "test": ()}
     store = prepare(source_options("embedded-speech", ".", str(tmp_path / "speech"), **sets))

@@ -56,7 +56,8 @@ def test_patience_stops_early(stores: Path, tmp_path: Path) -> None:
     changes = {"schedule": {"learning_rate": 1e-9}, "train": {"steps": 50, "validate_every": 1, "patience": 3}}
     status = Run(config_for("classification", stores, **changes), tmp_path / "run").train(quiet=True)
     assert status.step < 50
-    assert status.reason == "no better validation nll in 3 measurements"
+    assert status.state == "too short"
+    assert status.reason.startswith("no better validation nll in 3 measurements; validation loss ")
 
 
 @pytest.mark.parametrize(

@@ -299,12 +299,11 @@ class Training:
         scores = (self.validation.scores if state == "finished" else self.validation.measured)(self.step)
         if scores:
             self.log(prefixed(FINAL, scores))
-        if state != "finished":
-            return state, reason
-        if self.position.has_reached(self.config.train):
-            return "finished", ""
-        patience, metric = self.config.train.patience, self.validation.best.metric
-        return "finished", f"no better validation {metric} in {patience} measurements"
+        reasons = [reason] if reason else []
+        if not self.position.has_reached(self.config.train):
+            patience, metric = self.config.train.patience, self.validation.best.metric
+            reasons.insert(0, f"no better validation {metric} in {patience} measurements")
+        return state, "; ".join(reasons)
 
 
 def compile_layers(model: Transformer) -> None:

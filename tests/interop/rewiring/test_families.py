@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from torch import nn
 
+from lamina import residual
 from lamina.interop.rewiring.families import find_families
 from support.library_models import MODELS, library_model_of
 
@@ -16,7 +17,7 @@ def test_every_stack_is_found(name: str) -> None:
     found = find_families(library_model_of(name))
     parts = [family.part_of for _, family in found]
     assert parts in (["single"], ["encoder", "decoder"])
-    assert all(family.scheme == MODELS[name][3] for _, family in found)
+    assert all(family.scheme is residual.find(MODELS[name][3]) for _, family in found)
 
 
 def test_other_modules_have_none() -> None:

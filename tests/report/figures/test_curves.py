@@ -28,7 +28,7 @@ def test_a_standalone_picture_has_a_panel_per_depth_and_one_legend(tmp_path: Pat
     file = tmp_path / "loss.svg"
     save_comparison(RUNS, file)
     texts = [node.text for node in ElementTree.parse(file).iter() if node.tag.endswith("}text")]
-    for once in ("6-6", "12-12", "post-ln", "pre-ln", "b2t"):
+    for once in ("depth 6-6", "depth 12-12", "post-ln", "pre-ln", "b2t"):
         assert texts.count(once) == 1
     assert texts.count("validation loss") == 2, "each panel names its axis"
 

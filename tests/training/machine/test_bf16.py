@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -21,12 +22,14 @@ HELPLESS = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
 
 
 @pytest.fixture(autouse=True)
-def _announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A processor that announces AMX, and an environment without a limit."""
     monkeypatch.delenv(bf16.VARIABLE, raising=False)
     monkeypatch.setattr(bf16, "CPU_INFO", tmp_path / "cpuinfo")
     announce(tmp_path, "fpu amx_bf16 amx_tile avx512f")
     bf16.probe.cache_clear()
+    yield
+    bf16.probe.cache_clear()  # otherwise later tests of this process get the answer of these programs
 
 
 def announce(folder: Path, flags: str) -> None:

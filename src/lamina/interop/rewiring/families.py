@@ -15,10 +15,12 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from lamina.model.sublayer import RoleOf
+from lamina.residual.base import Residual
+from lamina.residual.post_ln import PostLN
+from lamina.residual.pre_ln import PreLN
 
 Arguments = dict[str, Any]
 """The arguments of a layer's forward by name, those of its `**kwargs` included."""
-PRE, POST = "pre-ln", "post-ln"
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Family:
     layers: str
     """The name of the list of layers in the module that holds them."""
     sublayers: tuple[ForeignSublayer, ...]
-    scheme: str
+    scheme: type[Residual[Any]]
     """The residual scheme that it has."""
     roles: Mapping[str, RoleOf]
     final_norm: str | None = None
@@ -148,7 +150,7 @@ _GPT2 = Family(
         ForeignSublayer("ln_1", ("attn",), _gpt2_attention),
         ForeignSublayer("ln_2", ("mlp",), _mlp),
     ),
-    scheme=PRE,
+    scheme=PreLN,
     roles={
         "*.c_attn": ("query", "key", "value"),
         "*.attn.c_proj": "output",
@@ -163,7 +165,7 @@ _LLAMA = Family(
         ForeignSublayer("input_layernorm", ("self_attn",), _llama_attention),
         ForeignSublayer("post_attention_layernorm", ("mlp",), _mlp),
     ),
-    scheme=PRE,
+    scheme=PreLN,
     roles={
         "*.q_proj": "query",
         "*.k_proj": "key",
@@ -181,7 +183,7 @@ _BERT = Family(
         ForeignSublayer("attention.output.LayerNorm", ("attention.self", "attention.output.dense"), _bert_attention),
         ForeignSublayer("output.LayerNorm", ("intermediate.dense", "output.dense"), _bert_feed_forward),
     ),
-    scheme=POST,
+    scheme=PostLN,
     roles={
         "*.query": "query",
         "*.key": "key",
@@ -204,8 +206,8 @@ _BART_ROLES = {
     "*.fc1": "inner",
     "*.fc2": "outer",
 }
-_BART_ENCODER = Family("layers", _BART_SUBLAYERS[::2], POST, _BART_ROLES, part_of="encoder")
-_BART_DECODER = Family("layers", _BART_SUBLAYERS, POST, _BART_ROLES, part_of="decoder")
+_BART_ENCODER = Family("layers", _BART_SUBLAYERS[::2], PostLN, _BART_ROLES, part_of="encoder")
+_BART_DECODER = Family("layers", _BART_SUBLAYERS, PostLN, _BART_ROLES, part_of="decoder")
 _T5_ROLES: dict[str, RoleOf] = {"*.q": "query", "*.k": "key", "*.v": "value", "*.o": "output", "*.wo": "outer"}
 _T5_SUBLAYERS = (
     ForeignSublayer("layer.0.layer_norm", ("layer.0.SelfAttention",), _t5_attention),
@@ -218,7 +220,7 @@ _VIT = Family(
         ForeignSublayer("layernorm_before", ("attention",), _vit_attention),
         ForeignSublayer("layernorm_after", ("mlp",), _vit_mlp),
     ),
-    scheme=PRE,
+    scheme=PreLN,
     roles={
         "*.q_proj": "query",
         "*.k_proj": "key",
@@ -287,4 +289,4 @@ def _t5(stack: Any) -> Family:
     inner: dict[str, RoleOf] = {"*.wi_0": "gate", "*.wi_1": "inner"} if gated else {"*.wi": "inner"}
     roles = _T5_ROLES | inner | {"*.relative_attention_bias": "other"}
     part_of = "decoder" if crossed else "encoder"
-    return Family("block", sublayers, PRE, roles, "final_layer_norm", part_of, _t5_returns)
+    return Family("block", sublayers, PreLN, roles, "final_layer_norm", part_of, _t5_returns)

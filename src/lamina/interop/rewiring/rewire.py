@@ -69,7 +69,7 @@ def rewire(
         where="rewire",
     )
     if keep_weights is None:
-        keep_weights = all(family.scheme == scheme.name for _, family in families)
+        keep_weights = all(family.scheme is scheme for _, family in families)
     former = [_norms(holder, family) for holder, family in families]
     connected = connect(model, chosen)
     embedding = model.get_input_embeddings()
