@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import sysconfig
 import time
 import venv
 from importlib import metadata
@@ -38,11 +37,11 @@ def declared(requirements: list[str]) -> set[str]:
 
 def link(name: str, packages: Path) -> None:
     """Make the packages of an installed distribution available in another environment."""
-    for file in metadata.distribution(name).files or []:
-        top = file.parts[0]
+    distribution = metadata.distribution(name)
+    for top in dict.fromkeys(file.parts[0] for file in distribution.files or []):
         target = packages / top
         if top not in ("..", "__pycache__") and not target.exists():
-            target.symlink_to(Path(sysconfig.get_path("purelib")) / top)
+            target.symlink_to(str(distribution.locate_file(top)))  # some are inside of another package
 
 
 @pytest.fixture(scope="module")

@@ -68,3 +68,9 @@ def test_other_weights_to_start_from_and_other_data(first: Path, tmp_path: Path)
     assert shown[0][0][0] == shown[1][0][0] == "store"
     assert shown[0] != shown[1]
     assert shown[1][0][1].startswith(store.folder.name)
+
+
+def test_encoder_and_decoder_may_have_different_schemes(tmp_path: Path) -> None:
+    run = Run(trained_run("translation", tmp_path))
+    mixed = again(run.path, "mixed", 'model.residual=["post-ln","pre-ln"]')
+    assert differing_settings([run, mixed]) == [(), ()]

@@ -142,7 +142,7 @@ def test_depths_and_seeds_make_one_report(config: Path, tmp_path: Path) -> None:
         result.metrics["bleu"] >= 0 and result.start and result.end and len(result.samples) == 2 for result in results
     )
     text = page.read_text()
-    assert "At depth 2-1 all schemes train" in text
+    assert "At depth 2-1 b2t trains" in text
     rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if line.startswith("| b2t")]
     assert [(row[2], row[-2]) for row in rows[:2]] == [("1-1", "2"), ("2-1", "2")], "seeds"
     assert all("±" in row[3] for row in rows[:2])

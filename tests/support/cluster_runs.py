@@ -40,6 +40,14 @@ def parent_of(process: int) -> int:
     return int(fields[1])
 
 
+def has_ended(process: int) -> bool:
+    """Whether a process has ended, also where nobody has asked how."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 def _trains(process: Path, run: Path) -> bool:
     try:
         arguments = (process / "cmdline").read_bytes().split(b"\0")

@@ -10,7 +10,6 @@ from typing import Any
 from lamina.config import to_toml_value
 from lamina.errors import UserError
 from lamina.formatting import short_keys
-from lamina.model.options import pair
 from lamina.options import NONE, Affects, result_values
 from lamina.run_folder.starting_point import StartingPoint
 from lamina.runs.changes import differences
@@ -48,10 +47,10 @@ def _values(run: Run) -> dict[str, Any]:
 def _differing_keys(values: Sequence[Mapping[str, Any]]) -> list[str]:
     """The keys whose values differ. Options of a scheme are compared with those of the first run of that scheme."""
     found: dict[str, None] = {}
-    first: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    first: dict[str, Mapping[str, Any]] = {}
     for each in values:
-        schemes = tuple(pair(each["model"]["residual"]))
-        for other in (values[0], first.setdefault(schemes, each)):
+        schemes = each["model"]["residual"]  # a name, or those of encoder and decoder
+        for other in (values[0], first.setdefault(str(schemes), each)):
             found |= dict.fromkeys(key for key, _, _ in differences(other, each, RunConfig))
     return list(found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from lamina.errors import UserError
 from lamina.run_folder.folder import RunFolder
 from lamina.run_folder.status import REQUEUE
 from lamina.studies.engines.slurm import SlurmEngine
-from support.cluster_runs import parent_of, prepared_run, wait_for_checkpoint
+from support.cluster_runs import has_ended, parent_of, prepared_run, wait_for_checkpoint
 
 pytest.importorskip("submitit")
 
@@ -46,10 +47,8 @@ def test_shutting_down_cancels_the_jobs(tmp_path: Path) -> None:
     engine.shutdown(cancel_futures=True)
     assert future.result() == REQUEUE
     for _ in range(600):
-        if not Path(f"/proc/{worker}").exists():
+        if has_ended(worker):
             return
-        import time
-
         time.sleep(0.1)
     os.kill(worker, signal.SIGKILL)
     pytest.fail("the worker outlived its job")
