@@ -144,6 +144,7 @@ def _vit_mlp(layer: Any, x: Tensor, arguments: Arguments) -> Tensor:
     return layer.dropout(layer.mlp(x))
 
 
+_PROJECTIONS: dict[str, RoleOf] = {"*.q_proj": "query", "*.k_proj": "key", "*.v_proj": "value"}
 _GPT2 = Family(
     layers="h",
     sublayers=(
@@ -167,9 +168,7 @@ _LLAMA = Family(
     ),
     scheme=PreLN,
     roles={
-        "*.q_proj": "query",
-        "*.k_proj": "key",
-        "*.v_proj": "value",
+        **_PROJECTIONS,
         "*.o_proj": "output",
         "*.gate_proj": "gate",
         "*.up_proj": "inner",
@@ -199,9 +198,7 @@ _BART_SUBLAYERS = (
     ForeignSublayer("final_layer_norm", ("fc1", "fc2"), _bart_feed_forward),
 )
 _BART_ROLES = {
-    "*.q_proj": "query",
-    "*.k_proj": "key",
-    "*.v_proj": "value",
+    **_PROJECTIONS,
     "*.out_proj": "output",
     "*.fc1": "inner",
     "*.fc2": "outer",
@@ -222,9 +219,7 @@ _VIT = Family(
     ),
     scheme=PreLN,
     roles={
-        "*.q_proj": "query",
-        "*.k_proj": "key",
-        "*.v_proj": "value",
+        **_PROJECTIONS,
         "*.o_proj": "output",
         "*.fc1": "inner",
         "*.fc2": "outer",

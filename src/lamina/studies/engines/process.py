@@ -9,7 +9,7 @@ from pathlib import Path
 from lamina.run_folder.folder import RunFolder
 
 SECONDS_TO_LEAVE = 60
-"""The time in which a process that is told to end has saved its run."""
+"""Seconds that a process has to save its run after SIGTERM."""
 
 
 def worker_command(run: Path, threads: int = 1, diagnose: bool = True) -> tuple[str, ...]:
