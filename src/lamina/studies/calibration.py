@@ -52,11 +52,12 @@ def run_grid(
     store = prepare(source_options(DATA, ".", str(folder / "data")))
     unigram_nll = build_task("translation", store, {}).unigram_nll("valid")
     file = folder / "calibration.toml"
-    write_file(file, CONFIG.format(store=store.folder, steps=steps).encode())
-    lengths = [f"train.validate_every={steps}", f"schedule.warmup_steps={max(1, steps // 4)}"]
+    write_file(file, CONFIG.format(store=store.folder, steps=steps, warmup=max(1, steps // 4)).encode())
     outcomes, diagnoses = dict[CalibrationCell, RunOutcome](), dict[CalibrationCell, Diagnosis]()
     for learning_rate in learning_rates:
-        values = read_values(file, [*OVERRIDES, *lengths, f"schedule.learning_rate={learning_rate}"], RunConfig)
+        values = read_values(
+            file, [*OVERRIDES, f"train.validate_every={steps}", f"schedule.learning_rate={learning_rate}"], RunConfig
+        )
         cells = make_cells(values, SCHEMES, DEPTHS, seeds)
         place = folder / f"rate-{learning_rate:g}"
         report = compare(cells, place, place / "report.html")
