@@ -103,7 +103,12 @@ def build_all(
 
 
 def check(searchers: dict[str, Searcher], group: Group) -> None:
-    """Check that layers, numbers of steps and lengths of outputs are the same; this also warms up all libraries."""
+    """Check that layers, numbers of steps and lengths of outputs are the same; this also warms up all libraries.
+
+    On one thread, where Lamina decodes a group as one batch.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     calls: list[object] = []
     sizes = {}
     for name, searcher in searchers.items():
@@ -116,6 +121,7 @@ def check(searchers: dict[str, Searcher], group: Group) -> None:
             hook.remove()
             sizes[name] = sum(parameter.numel() for parameter in layer.parameters())
             assert len(calls) == group.steps, f"{name} made {len(calls)} steps instead of {group.steps}"
+    torch.set_num_threads(threads)
     assert len(set(sizes.values())) <= 1, f"decoder layers differ in size: {sizes}"
 
 

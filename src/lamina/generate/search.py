@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from lamina.generate.ctc import search_ctc
 from lamina.generate.decoder import Decoder, Hypothesis, Model
 from lamina.generate.options import GenerateOptions
 from lamina.generate.sampling import best_word, follow_paths, random_word
+from lamina.generate.workers import count_workers, divide, side_by_side
 from lamina.model.models import EncoderDecoder
 from lamina.model.modes import evaluation_mode
 
@@ -36,12 +38,14 @@ def in_batches(
     size: Callable[[Item], tuple[int, ...]],
     max_tokens: int,
     window: int | None = None,
+    workers: int = 1,
 ) -> Iterator[Result]:
     """The result of every item.
 
     size: the number of tokens of an item, as a tuple (source, start, outputs).
     window: how many items are read and sorted by length at a time; None for all. With a window, a mistake in an item
         is raised after the results of the items before it.
+    workers: how many batches are computed at a time; together they have at most `max_tokens`.
     """
     waiting = iter(items)
     first = 0
@@ -50,7 +54,7 @@ def in_batches(
         chunk, mistake = _read_ahead(waiting, window)
         if not chunk and mistake is None:
             return
-        yield from _window(chunk, first, work, size, max_tokens)
+        yield from _window(chunk, first, work, size, max_tokens, workers)
         first += len(chunk)
     raise mistake
 
@@ -68,14 +72,22 @@ def _read_ahead(waiting: Iterator[Item], window: int | None) -> tuple[list[Item]
 
 
 def _window(
-    items: list[Item], first: int, work: Work[Item, Result], size: Callable[[Item], tuple[int, ...]], max_tokens: int
+    items: list[Item],
+    first: int,
+    work: Work[Item, Result],
+    size: Callable[[Item], tuple[int, ...]],
+    max_tokens: int,
+    workers: int,
 ) -> Iterator[Result]:
-    sizes = [size(item) for item in items]
+    batches = divide(list(cut([size(item) for item in items], max_tokens // workers)), workers)
+
+    def compute(batch: list[int]) -> list[tuple[int, Result]]:
+        return list(work([first + at for at in batch], [items[at] for at in batch]))
+
     ready: dict[int, Result] = {}
     due = 0
-    for batch in cut(sizes, max_tokens):
-        for place, result in work([first + at for at in batch], [items[at] for at in batch]):
-            ready[batch[place]] = result
+    for batch, found in zip(batches, side_by_side(compute, batches, workers), strict=True):
+        ready |= {batch[place]: result for place, result in found}
         while due in ready:
             yield ready.pop(due)
             due += 1
@@ -117,7 +129,8 @@ def generate(
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, best first; `prefixes` are the tokens that each output must start with.
 
-    A language model continues its source, the prompt. `progress` is called with the number of sources of each batch.
+    A language model continues its source, the prompt. `progress` is called with the number of sources of each batch, by
+    the thread that has decoded it.
     """
     return list(stream(model, sources, options, bos=bos, eos=eos, prefixes=prefixes, progress=progress))
 
@@ -143,6 +156,8 @@ def stream(
         pairs = zip(sources, prefixes, strict=True)
         queue = (GenerationInput.of(model, source, prefix, options, bos) for source, prefix in pairs)
 
+    reporting = Lock()
+
     def work(numbers: list[int], batch: list[GenerationInput]) -> Iterator[tuple[int, list[Hypothesis]]]:
         full = [place for place, each in enumerate(batch) if each.limit]
         yield from ((place, []) for place, each in enumerate(batch) if not each.limit)
@@ -150,9 +165,11 @@ def stream(
             found = _search(model, [numbers[place] for place in full], [batch[place] for place in full], options, eos)
             yield from ((full[place], hypotheses) for place, hypotheses in found)
         if progress is not None:
-            progress(len(batch))
+            with reporting:
+                progress(len(batch))
 
-    return in_batches(queue, work, lambda each: each.size(options.width), options.max_tokens, window)
+    workers = count_workers(model)
+    return in_batches(queue, work, lambda each: each.size(options.width), options.max_tokens, window, workers)
 
 
 class GenerationInput(NamedTuple):
