@@ -9,7 +9,8 @@ group's mean length, because all libraries are made to stop there. So all do the
 counting them, with decoder layers of the same number of parameters. Each library gets whole groups, sorted, and decodes
 at the batch size at which it is fastest, or at `--batch-size`: with 1, the time is the latency of single sentences.
 `--beam 1` is greedy decoding. `--int8` compares Lamina and CTranslate2 with int8 weights. Encoding is part of the time;
-text and tokenisers are not. Lamina keeps freed memory, as its commands do, and so do all libraries of the process.
+text and tokenisers are not, nor is packing the weights, which Lamina does once in a search and CTranslate2 on loading.
+Lamina keeps freed memory, as its commands do, and so do all libraries of the process.
 
 In each round every library decodes all sentences once, in random order. Ratios are those of median times, with a
 bootstrap interval over rounds. Libraries that are not installed are left out and named; `make bench` installs those
@@ -35,13 +36,14 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from decoding_peers import FIRST_WORD, INT8, NATIVE, PYTORCH, Group, Searcher, Tokens, batches, build_peer
+from decoding_peers import FIRST_WORD, INT8, NATIVE, PYTORCH, Group, Searcher, Tokens, build_peer
 from lamina import Transformer
 from lamina.config import read_overrides
 from lamina.files.atomic import write_file
 from lamina.generate.int8 import quantise
 from lamina.generate.options import GenerateOptions
-from lamina.generate.search import generate
+from lamina.generate.packing import can_be_packed, pack
+from lamina.generate.search import stream
 from lamina.model.options import ModelOptions
 from lamina.training.machine.allocator import keep_freed_memory
 from pairs import ENOUGH, Estimate, Numbers, counted, estimate
@@ -57,6 +59,7 @@ class Lamina:
         torch.manual_seed(1)
         model = Transformer.build(options).eval()
         self.model: Any = quantise(model) if int8 else model
+        self.packed = pack(self.model) if can_be_packed(self.model) else self.model
         self.beam = beam
         self.decoder_layer = None if int8 else self.model.decoder.layers[0]  # int8 layers have no parameters to count
 
@@ -66,11 +69,10 @@ class Lamina:
         options = GenerateOptions(
             method=method, beam=self.beam, min_length=limit, max_length=limit, max_tokens=sys.maxsize
         )
-        outputs: list[Tokens] = []
-        for sources in batches(group, batch_size):
-            found = generate(self.model, [[*source, EOS] for source in sources], options, bos=BOS, eos=EOS)
-            outputs += [[*nbest[0].tokens, EOS] for nbest in found]
-        return outputs
+        model = self.packed if can_be_packed(self.model) else self.model  # not while `check` counts its steps
+        sources = [[*source, EOS] for source in group.sources]
+        found = stream(model, sources, options, bos=BOS, eos=EOS, window=batch_size)
+        return [[*nbest[0].tokens, EOS] for nbest in found]
 
 
 def random_groups(sentences: int, num_words: int) -> list[Group]:

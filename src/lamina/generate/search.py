@@ -21,6 +21,7 @@ from lamina.generate.constraints import longest
 from lamina.generate.ctc import search_ctc
 from lamina.generate.decoder import Decoder, Hypothesis, Model
 from lamina.generate.options import GenerateOptions
+from lamina.generate.packing import Packing
 from lamina.generate.sampling import best_word, follow_paths, random_word
 from lamina.generate.workers import count_workers, divide, side_by_side
 from lamina.model.models import EncoderDecoder
@@ -150,26 +151,28 @@ def stream(
 
     An empty source has no hypotheses.
     """
-    if prefixes is None:
-        queue = (GenerationInput.of(model, source, (), options, bos) for source in sources)
-    else:
-        pairs = zip(sources, prefixes, strict=True)
-        queue = (GenerationInput.of(model, source, prefix, options, bos) for source, prefix in pairs)
+    pairs = ((source, ()) for source in sources) if prefixes is None else zip(sources, prefixes, strict=True)
+    packing, reporting = Packing(model), Lock()
 
-    reporting = Lock()
+    def read() -> Iterator[GenerationInput]:
+        for source, prefix in pairs:
+            each = GenerationInput.of(model, source, prefix, options, bos)
+            packing.count(options.width * each.limit)
+            yield each
 
     def work(numbers: list[int], batch: list[GenerationInput]) -> Iterator[tuple[int, list[Hypothesis]]]:
         full = [place for place, each in enumerate(batch) if each.limit]
         yield from ((place, []) for place, each in enumerate(batch) if not each.limit)
         if full:
-            found = _search(model, [numbers[place] for place in full], [batch[place] for place in full], options, eos)
+            chosen = [numbers[place] for place in full], [batch[place] for place in full]
+            found = _search(packing.model(), *chosen, options, eos)
             yield from ((full[place], hypotheses) for place, hypotheses in found)
         if progress is not None:
             with reporting:
                 progress(len(batch))
 
     workers = count_workers(model)
-    return in_batches(queue, work, lambda each: each.size(options.width), options.max_tokens, window, workers)
+    return in_batches(read(), work, lambda each: each.size(options.width), options.max_tokens, window, workers)
 
 
 class GenerationInput(NamedTuple):

@@ -29,7 +29,7 @@ class Memory(NamedTuple):
 
     keys: Tensor  # (sentences, kv_heads, length, head_dim)
     values: Tensor
-    mask: Tensor | None  # (sentences, 1, 1, length), True at real tokens
+    mask: Tensor | None  # (sentences, 1, 1, length), 0 at real tokens and else -∞; True and False before it is kept
 
 
 class KeyValues(Protocol):
@@ -111,6 +111,8 @@ class Cache:
         for store, new in zip(held, (keys, values), strict=True):
             by_sentence = step.to_grid(new).view(self.num_sentences, -1, *new.shape[1:])
             store[:, :, self.filled : needed] = by_sentence.transpose(1, 2)
+        if self._mask is not None:
+            self._mask = as_addend(self._mask, keys.dtype)  # once for all layers
         return held[0][:, :, :needed], held[1][:, :, :needed], self._mask
 
     def memory(self, layer: int) -> Memory | None:
@@ -119,6 +121,8 @@ class Cache:
 
     def keep_memory(self, layer: int, memory: Memory) -> None:
         """Store the keys and values of the source."""
+        if memory.mask is not None:
+            memory = memory._replace(mask=as_addend(memory.mask, memory.keys.dtype))
         self._memory[layer] = memory
 
     def advance(self) -> None:
@@ -153,3 +157,10 @@ class Cache:
             held and Memory(move(held.keys), move(held.values), None if held.mask is None else move(held.mask))
             for held in self._memory
         ]
+
+
+def as_addend(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """What attention adds to the scores: -∞ where the mask is False. Torch would compute it in every layer."""
+    if mask.dtype != torch.bool:
+        return mask
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, float("-inf"))
