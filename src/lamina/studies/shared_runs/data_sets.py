@@ -20,6 +20,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from filelock import FileLock
+
 from lamina.data.prepare import prepare
 from lamina.data.prepare_options import PrepareOptions
 from lamina.data.store import Store
@@ -33,8 +35,10 @@ OPUS_PAIRS = ("marn-tuvo", "marn-selu", "marn-noric")
 NOISE_LEVELS = ("clean", "other")
 
 
-def open_data(name: DataName, scale: str, folder: Path, progress: Progress = no_progress) -> Store:
-    """The store of a data set, prepared in `folder` if it is not there yet."""
+def open_data(
+    name: DataName, scale: str, folder: Path, progress: Progress = no_progress, *, replace: bool = True
+) -> Store:
+    """The store of a data set in `folder`, prepared anew, or with `replace=False` only if it is not there yet."""
     if scale not in ("micro", "tiny"):
         raise UserError(
             f"the studies that train models have no data at scale {scale!r} yet; run them with --scale tiny"
@@ -42,18 +46,24 @@ def open_data(name: DataName, scale: str, folder: Path, progress: Progress = no_
     values = {
         "format": "embedded",
         "output": str(folder / f"{name}-{scale}"),
-        "replace": True,
+        "replace": replace,
         **_sets(name, 100 if scale == "micro" else 1),
     }
     if name in ("mrpc", "rte"):  # whose models start from models of `text`
-        values["tokenizer"] = {"file": str(open_data("text", scale, folder, progress).folder / "tokenizer.json")}
+        text = open_data("text", scale, folder, progress, replace=replace)
+        values["tokenizer"] = {"file": str(text.folder / "tokenizer.json")}
     return prepare(PrepareOptions.read(values, where=f"the data set {name}"), progress)
 
 
 def open_beside(store: Store, name: DataName) -> Store:
-    """Another data set, in the folder and at the scale of one that `open_data` made."""
+    """Another data set, in the folder and at the scale of one that `open_data` made.
+
+    Runs that are trained side by side may ask for it at the same time: one prepares it, the others wait.
+    """
     scale = next(each for each in ("micro", "tiny") if store.folder.name.endswith(f"-{each}"))
-    return open_data(name, scale, store.folder.parent)
+    folder = store.folder.parent
+    with FileLock(folder / f".{name}-{scale}.lock"):
+        return open_data(name, scale, folder, replace=False)
 
 
 def _sets(name: DataName, divisor: int) -> Mapping[str, Any]:
