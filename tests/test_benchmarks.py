@@ -131,3 +131,19 @@ def test_a_batch_has_the_tokens_asked_for_and_depends_on_nothing_else() -> None:
         assert (np.asarray(first[name]) == np.asarray(second[name])).all()
     single = random_batch(ModelOptions(preset="lm"), 1000)
     assert len(single["tokens"]) == sum(single["lengths"]) == 1000
+
+
+def test_advice_is_compared_in_ten_settings_and_a_failed_run_is_not_better(tmp_path: Path) -> None:
+    import advise
+
+    assert len(advise.SETTINGS) == len({each.name for each in advise.SETTINGS}) == 10
+    row = {
+        "setting": "speech", "depth": 6, "scheme": "b2t", "advised_depth": "3", "width": 88, "learning_rate": 5e-3,
+        "advised": [1.0, 1.2], "advised_steps": 300, "as_it_is": [1.5, 1.4], "as_it_is_steps": 900,
+    }  # fmt: skip
+    assert advise.is_better(row)
+    assert advise.is_better(row | {"as_it_is": [0.1, None]})
+    assert not advise.is_better(row | {"advised": [0.1, None]})
+    assert not advise.is_better(row | {"advised": [1.5, 1.4]})
+    shown = "| speech | 6 | b2t, 3 × 88, 0.005 | 1.1 (1, 1.2) | 300 | 1.45 (1.5, 1.4) | 900 | yes |"
+    assert advise.table([row]).splitlines()[-1] == shown

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lamina.model.transformer import Transformer
     from lamina.residual.norm import NormOptions
     from lamina.runs.listing import list_runs
+    from lamina.studies.advice.advise import advise
     from lamina.training.callbacks.base import Callback
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Transformer",
     "UserError",
     "__version__",
+    "advise",
     "compare",
     "diagnose",
     "list_runs",
@@ -42,6 +44,7 @@ _HOMES = {
     "Stack": "lamina.model.stack",
     "Transformer": "lamina.model.transformer",
     "UserError": "lamina.errors",
+    "advise": "lamina.studies.advice.advise",
     "compare": "lamina.api",
     "diagnose": "lamina.api",
     "list_runs": "lamina.runs.listing",

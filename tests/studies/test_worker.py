@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,3 +70,22 @@ def test_it_is_asked_to_save_and_stop_when_standard_input_closes(monkeypatch: py
     worker._leave_with_parent()
     assert waited == [0]
     assert sent == [(os.getpid(), signal.SIGTERM)]
+
+
+def test_without_a_run_it_trains_those_whose_paths_arrive(tmp_path: Path) -> None:
+    """A folder without a config is a mistake, said in the log of that run; the next run is trained all the same."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lamina.studies.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for name in ("one", "two"):
+        process.stdin.write(f"{tmp_path / name}\n".encode())
+        process.stdin.flush()
+        assert process.stdout.readline() == b"2\n"
+        assert "config.toml" in (tmp_path / name / "log.txt").read_text()
+    process.stdin.close()
+    assert process.wait(60) == -signal.SIGTERM, "it waited for another run"
+    process.stdout.close()

@@ -81,3 +81,10 @@ def during(patch: pytest.MonkeyPatch, name: str, number: signal.Signals) -> None
         return function(*given, **options)
 
     patch.setattr(name, disturbed)
+
+
+def test_a_program_can_ask_for_the_same() -> None:
+    with Interrupts(lambda text: None) as interrupts:
+        interrupts.request()
+        signal.raise_signal(signal.SIGUSR1)
+    assert interrupts.number == signal.SIGTERM, "the first one"

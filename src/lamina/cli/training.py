@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from lamina.cli.app import TRAINING, EmitOption, EngineOption, GpusOption, Overrides, ThreadsOption, app
+from lamina.errors import UserError
 from lamina.terminal import say
 
 
@@ -150,6 +151,74 @@ def search(
         raise
     show_search(result)
     say(f"\nThe page: {file}")
+
+
+@app.command(
+    rich_help_panel=TRAINING,
+    epilog="Examples: lamina advise own.toml --budget 30m · lamina advise own.toml --budget 2h --residual pre-ln,b2t "
+    "--depth 6,12 --rates 5e-4,1e-3,2e-3",
+)
+def advise(
+    config: Annotated[str, typer.Argument(help="A TOML file.")],
+    overrides: Overrides = None,
+    budget: Annotated[
+        str, typer.Option(help="The time of all runs together, of the processor (or of a GPU): 90s, 30m, 2h.")
+    ] = "30m",
+    residual: Annotated[
+        str | None, typer.Option(help="Schemes, separated by commas; by default the config's and five others.")
+    ] = None,
+    depth: Annotated[
+        str | None, typer.Option(help="Depths, separated by commas; by default the config's, half and twice it.")
+    ] = None,
+    rates: Annotated[
+        str | None, typer.Option(help="Learning rates, separated by commas; by default around the config's.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=2, help="Number of seeds of the last two candidates.")] = 2,
+    folder: Annotated[
+        str | None, typer.Option(help="Where the runs go; by default runs/, the file's name and -advice.")
+    ] = None,
+    output: Annotated[str | None, typer.Option(help="The page, .html or .md; by default in that folder.")] = None,
+    engine: EngineOption = "local",
+    threads: ThreadsOption = 1,
+    gpus: GpusOption = 0,
+) -> None:
+    """Find out which scheme, depth and learning rate suit a model and its data, within a budget of time.
+
+    Diagnoses rule out candidates, short runs of which the better ones continue decide between the others. An advice
+    that was interrupted is continued by the same command.
+    """
+    from lamina.files.progress import progress_bar
+    from lamina.studies.advice.advise import CONFIG
+    from lamina.studies.advice.advise import advise as find_advice
+    from lamina.studies.advice.page import show_advice
+    from lamina.studies.engines.choose import choose_engine
+
+    place = Path(folder or f"runs/{Path(config).stem}-advice")
+    file = output or place / "advice.html"
+    opened = choose_engine(engine, place, threads=threads, gpus=gpus)
+    with progress_bar() as progress:
+        advice = find_advice(
+            config,
+            budget=budget,
+            schemes=residual.split(",") if residual else (),
+            depths=depth.split(",") if depth else (),
+            learning_rates=_read_rates(rates),
+            seeds=seeds,
+            overrides=overrides or [],
+            folder=place,
+            report=file,
+            engine=opened() if opened else None,
+            progress=progress,
+        )
+    show_advice(advice)
+    say(f"\nThe page: {file}\nThe config: {place / CONFIG}")
+
+
+def _read_rates(text: str | None) -> list[float]:
+    try:
+        return [float(each) for each in text.split(",")] if text else []
+    except ValueError:
+        raise UserError(f"--rates: {text!r} is not a list of learning rates, such as 5e-4,1e-3") from None
 
 
 @app.command(rich_help_panel=TRAINING, epilog="Example: lamina average runs/b2t --last 10")

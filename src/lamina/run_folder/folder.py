@@ -18,6 +18,7 @@
       tensorboard/, wandb-id.txt  of the trackers
       fingerprint.json, diagnosed.json, cost.json, log.txt   of a comparison
       study.json, numbers.json    the order of a study, and the numbers that are kept of the run
+      trial.json                  how far a short run of an advice is trained, and its losses
       .lock                       held by the process that writes
 
 This package does not import torch, because run folders are read before it is decided how a process uses torch. No other

@@ -15,6 +15,7 @@ from lamina.run_folder.records import (
     ObservationsFile,
     RecordFile,
     StudyOrder,
+    TrialRecord,
 )
 from lamina.run_folder.samples import SamplesFile
 
@@ -43,6 +44,7 @@ class RunFiles:
         self.cost = RecordFile(self.path / "cost.json", Cost)
         self.study_order = RecordFile(self.path / "study.json", StudyOrder)
         self.study_numbers = self.path / "numbers.json"
+        self.trial = RecordFile(self.path / "trial.json", TrialRecord)
         self.log = self.path / "log.txt"
         self.status_file = self.path / "status.json"
 

@@ -99,6 +99,19 @@ class StudyOrder(Options):
     """The studies that measure the trained model."""
 
 
+class TrialRecord(Options):
+    """A short run of an advice: how far it is to be trained, and what it has shown so far."""
+
+    until: int
+    """The step at which it stops and is measured; it can be continued to a later one."""
+    losses: dict[int, float] = {}
+    """The validation loss (negative log-likelihood) at every step at which it stopped."""
+    seconds: float = 0.0
+    """Its time over all attempts: of the processor, or by the clock where a GPU trains it."""
+    seconds_per_step: float = 0.0
+    """The mean time of an update in the last attempt, without its first."""
+
+
 class ObservationsFile:
     """`observations.json`: the observations of a watch, with the version of their class."""
 

@@ -62,7 +62,7 @@ class GridCell:
     @property
     def name(self) -> str:
         """The name of its folder: `b2t-12-seed1`."""
-        return f"{'+'.join(self.schemes)}-{_depth_text(self.depth)}-seed{self.seed}"
+        return f"{'+'.join(self.schemes)}-{depth_text(self.depth)}-seed{self.seed}"
 
 
 def make_cells(
@@ -83,7 +83,7 @@ def make_cells(
     chosen = [read_depth(depth) for depth in depths] or [_depth_of(first, where)]
     for what, given in (
         ("scheme", ["/".join(each) for each in names]),
-        ("depth", [_depth_text(depth) for depth in chosen]),
+        ("depth", [depth_text(depth) for depth in chosen]),
     ):
         repeated = [each for at, each in enumerate(given) if each in given[:at]]
         if repeated:
@@ -106,7 +106,7 @@ def read_schemes(text: str) -> Schemes:
 
 def read_depth(depth: Depth | str) -> Depth:
     """`12`, or `60-12` for encoder and decoder."""
-    text = depth.strip() if isinstance(depth, str) else _depth_text(depth)
+    text = depth.strip() if isinstance(depth, str) else depth_text(depth)
     found = re.fullmatch(r"([1-9]\d*)(?:-([1-9]\d*))?", text)
     if not found:
         raise UserError(f"{text!r} is not a depth; write 12, or 60-12 for encoder and decoder")
@@ -176,5 +176,6 @@ def _depth_of(config: RunConfig, where: str) -> Depth:
     return config.model.num_layers
 
 
-def _depth_text(depth: Depth) -> str:
+def depth_text(depth: Depth) -> str:
+    """`12`, or `60-12` for encoder and decoder."""
     return str(depth) if isinstance(depth, int) else f"{depth[0]}-{depth[1]}"

@@ -56,6 +56,10 @@ class Interrupts:
         for each, handler in self._former.items():
             signal.signal(each, handler)
 
+    def request(self) -> None:
+        """Have the run stop as after SIGTERM: it is saved after the current step and can be resumed."""
+        self.number = self.number or signal.SIGTERM
+
     def _remember(self, number: int, frame: FrameType | None) -> None:
         if self.number and number == signal.SIGINT:
             raise KeyboardInterrupt
