@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lamina.studies.advice.candidates import Candidate
 from lamina.studies.advice.ladder import Ladder
-from lamina.studies.advice.outcome import Advice, CandidateOutcome, rank
+from lamina.studies.advice.outcome import CandidateOutcome, Recommendation, rank
 from lamina.studies.samples import Sample
 
 LADDER = Ladder(candidates=4, first=10)
@@ -18,5 +18,5 @@ def made(scheme: str, changes: int, *last: float, rate: float = 1e-3) -> Candida
     return outcome
 
 
-def advice_of(*outcomes: CandidateOutcome) -> Advice:
-    return Advice(rank(outcomes), LADDER, budget=180.0, spent=170.0)
+def advice_of(*outcomes: CandidateOutcome) -> Recommendation:
+    return Recommendation(rank(outcomes), LADDER, budget=180.0, spent=170.0)

@@ -12,7 +12,7 @@ import lamina
 from lamina.errors import UserError
 from lamina.model.options import pair
 from lamina.studies.advice import halving
-from lamina.studies.advice.outcome import Advice
+from lamina.studies.advice.outcome import Recommendation
 from lamina.training.config import RunConfig
 from support.made_trials import MadeTrials
 from support.small_runs import config_for
@@ -35,7 +35,7 @@ def values(stores: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return config_for("classification", stores, model=model, train={"steps": 5000}).model_dump(exclude_unset=True)
 
 
-def ask(values: dict[str, Any], folder: Path, engine: MadeTrials, budget: str = "10m") -> Advice:
+def ask(values: dict[str, Any], folder: Path, engine: MadeTrials, budget: str = "10m") -> Recommendation:
     ticks = itertools.count()
     return lamina.advise(
         values,

@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 
 from lamina.config import read_values
-from lamina.studies.advice.outcome import Advice
+from lamina.studies.advice.outcome import Recommendation
 from lamina.studies.advice.page import advice_page, save_advice, show_advice, write_config
 from lamina.training.config import RunConfig
 from support.made_advice import advice_of, made
 
 
 @pytest.fixture
-def advice() -> Advice:
+def advice() -> Recommendation:
     ruled_out, untried = made("post-ln", 1), made("resi-dual", 1)
     ruled_out.ruled_out = "the gradient <vanishes>"
     return advice_of(made("pre-ln", 0, 2.0, 2.2), made("b2t", 2, 1.8, 2.1, rate=3e-3), ruled_out, untried)
 
 
 @pytest.mark.parametrize("form", ["html", "md"])
-def test_the_page_has_the_advice_every_candidate_and_the_reasons(advice: Advice, form: str) -> None:
+def test_the_page_has_the_advice_every_candidate_and_the_reasons(advice: Recommendation, form: str) -> None:
     page = advice_page(advice, form).replace("\\", "")
     assert "Use b2t, 6 layers of width 64, 0.003" in page
     assert "1.95 (1.8 to 2.1)" in page
@@ -31,7 +31,7 @@ def test_the_page_has_the_advice_every_candidate_and_the_reasons(advice: Advice,
     assert "Validation loss of the candidates" in page
 
 
-def test_the_terminal_says_the_same(advice: Advice, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_terminal_says_the_same(advice: Recommendation, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     show_advice(advice)
     said = capsys.readouterr().out
     assert "Use b2t" in said
@@ -40,7 +40,7 @@ def test_the_terminal_says_the_same(advice: Advice, capsys: pytest.CaptureFixtur
     assert (tmp_path / "advice.html").read_text().startswith("<!doctype html>")
 
 
-def test_the_config_is_ready_and_keeps_everything_else(advice: Advice, tmp_path: Path) -> None:
+def test_the_config_is_ready_and_keeps_everything_else(advice: Recommendation, tmp_path: Path) -> None:
     values = {
         "data": {"max_tokens": 300},
         "seed": 7,

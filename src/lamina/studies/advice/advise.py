@@ -24,7 +24,7 @@ from lamina.report.pages.page import form_of
 from lamina.runs.run import Run
 from lamina.studies.advice.candidates import list_candidates
 from lamina.studies.advice.halving import Halving, Question
-from lamina.studies.advice.outcome import Advice
+from lamina.studies.advice.outcome import Recommendation
 from lamina.studies.advice.page import save_advice, write_config
 from lamina.studies.advice.trial_runner import TrialRunner
 from lamina.studies.advice.trials import Clock, clock_of, trains_on_gpu
@@ -52,7 +52,7 @@ def advise(
     engine: Engine | None = None,
     progress: Progress = no_progress,
     clock: Clock | None = None,
-) -> Advice:
+) -> Recommendation:
     """Find the residual scheme, depth and learning rate that suit a model and its data, in a limited time.
 
     config: a TOML file, or its values as a dictionary.

@@ -13,7 +13,7 @@ from lamina.run_folder.records import RecordFile
 from lamina.studies.advice.candidates import Candidate
 from lamina.studies.advice.examination import examine_candidate, reason_to_rule_out
 from lamina.studies.advice.ladder import FINALISTS, Ladder, TrialCost, final_seconds, plan_ladder, survivors
-from lamina.studies.advice.outcome import Advice, CandidateOutcome, best_of, rank
+from lamina.studies.advice.outcome import CandidateOutcome, Recommendation, best_of, rank
 from lamina.studies.advice.trial_runner import TrialRunner
 from lamina.studies.advice.trials import Clock, trial_config
 from lamina.studies.cells import Depth, depth_text
@@ -84,7 +84,7 @@ class Halving:
             changed = ", ".join(key for key in now if before.get(key) != now[key])
             raise UserError(f"{runner.folder}: holds an advice on another question ({changed}); give another --folder")
 
-    def run(self) -> Advice:
+    def run(self) -> Recommendation:
         costs = self._probe()
         if self.record.ladder is None:
             self._choose_entrants(costs)
@@ -98,7 +98,7 @@ class Halving:
             going = [self.outcomes[name] for name in self.record.rungs[number]]
             self._train(going, number, until, ladder)
         outcomes = rank(list(self.outcomes.values()))
-        advice = Advice(outcomes, ladder, self.question.budget, self._spent())
+        advice = Recommendation(outcomes, ladder, self.question.budget, self._spent())
         if not advice.finalists:
             last = [self.outcomes[name] for name in self.record.rungs[-1]]
             raise UserError(

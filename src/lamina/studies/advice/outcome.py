@@ -43,7 +43,7 @@ class CandidateOutcome:
 
 
 @dataclass(frozen=True)
-class Advice:
+class Recommendation:
     """The answer: a candidate, and the evidence for it."""
 
     outcomes: Sequence[CandidateOutcome]

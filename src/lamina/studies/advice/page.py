@@ -19,7 +19,7 @@ from lamina.report.figures.section import FigureSection
 from lamina.report.figures.style import part_styles
 from lamina.report.pages.page import form_of, render, write_text
 from lamina.report.tables import Table
-from lamina.studies.advice.outcome import Advice, CandidateOutcome
+from lamina.studies.advice.outcome import CandidateOutcome, Recommendation
 from lamina.studies.cells import depth_text
 from lamina.terminal import open_console
 
@@ -33,12 +33,12 @@ REMARK = (
 MOST_CURVES = 8
 
 
-def save_advice(advice: Advice, file: Path) -> None:
+def save_advice(advice: Recommendation, file: Path) -> None:
     """Write the page as .html or .md."""
     write_text(file, advice_page(advice, form_of(file)))
 
 
-def advice_page(advice: Advice, form: str) -> str:
+def advice_page(advice: Recommendation, form: str) -> str:
     """The text of the page, as `html` or `md`."""
     return render(
         "advice",
@@ -53,7 +53,7 @@ def advice_page(advice: Advice, form: str) -> str:
     )
 
 
-def show_advice(advice: Advice) -> None:
+def show_advice(advice: Recommendation) -> None:
     """Print the candidates, best first, and the advice in words."""
     shown = _table([each for each in advice.outcomes if each.losses])
     table = TerminalTable(box=None, pad_edge=False, header_style="bold")
@@ -72,7 +72,7 @@ def show_advice(advice: Advice) -> None:
         console.print(f"\n{sentence}", soft_wrap=True, markup=False)
 
 
-def write_config(advice: Advice, values: Mapping[str, Any], file: Path) -> None:
+def write_config(advice: Recommendation, values: Mapping[str, Any], file: Path) -> None:
     """Write the config with the advised settings; everything else is as it was given."""
     document = tomlkit.document()
     for sentence in advice.sentences():
@@ -108,7 +108,7 @@ def _table(outcomes: Sequence[CandidateOutcome]) -> Table:
     return Table("", HEADINGS, rows)
 
 
-def _not_tried(advice: Advice) -> str:
+def _not_tried(advice: Recommendation) -> str:
     """The combinations that the budget left out, in words."""
     number = sum(not (each.losses or each.ruled_out) for each in advice.outcomes)
     if not number:
@@ -117,7 +117,7 @@ def _not_tried(advice: Advice) -> str:
     return f"{count(number, 'further combination')} did not fit the budget and {verb} not tried."
 
 
-def _figure(advice: Advice) -> FigureSection:
+def _figure(advice: Recommendation) -> FigureSection:
     """The losses of the best candidates against steps."""
     shown = [each for each in advice.outcomes if each.final.values][:MOST_CURVES]
     styles = part_styles([str(each.candidate) for each in shown])
