@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 
 from lamina.errors import UserError
-from lamina.options import Affects, Formerly, Options, affects, own_options, result_values
+from lamina.options import Added, Affects, Formerly, Options, affects, own_options, result_values
 
 
 class Inner(Options):
@@ -98,3 +98,12 @@ def test_options_whose_class_another_field_decides() -> None:
     assert own_options(Inner, same) is same
     assert own_options(Inner, Options()) == Inner()
     assert own_options(Outer, Outer(seed=1)) == Outer(seed=1)
+
+
+def test_a_key_that_was_added_counts_only_when_it_is_used() -> None:
+    class Grown(Options):
+        width: int = 1
+        base: Annotated[float, Added()] = 10.0
+
+    assert result_values(Grown(), Affects.RESULTS) == {"width": 1}
+    assert result_values(Grown(base=20.0), Affects.RESULTS) == {"width": 1, "base": 20.0}

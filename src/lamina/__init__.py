@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lamina.version import __version__
 
 if TYPE_CHECKING:
-    from lamina.api import compare, diagnose, load, search, train, watch
+    from lamina.api import compare, diagnose, import_model, load, search, train, watch
     from lamina.errors import UserError
     from lamina.interop.rewiring.rewire import rewire
     from lamina.interop.trainer_callback import LaminaCallback
@@ -29,6 +29,7 @@ __all__ = [
     "advise",
     "compare",
     "diagnose",
+    "import_model",
     "list_runs",
     "load",
     "rewire",
@@ -47,6 +48,7 @@ _HOMES = {
     "advise": "lamina.studies.advice.advise",
     "compare": "lamina.api",
     "diagnose": "lamina.api",
+    "import_model": "lamina.api",
     "list_runs": "lamina.runs.listing",
     "load": "lamina.api",
     "rewire": "lamina.interop.rewiring.rewire",

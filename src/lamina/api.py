@@ -13,6 +13,7 @@ watch.report().save("why.html")
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from lamina.diagnosis.watching.watch import warn
 from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
 from lamina.interop.hugging_face import is_model_folder, pretrained_subject
+from lamina.interop.imports.import_run import import_run
 from lamina.report.comparison_report import ComparisonReport
 from lamina.report.diagnosis_report import DiagnosisReport, ReportingWatch
 from lamina.report.pages.page import form_of
@@ -171,6 +173,22 @@ def load(path: str | Path, checkpoint: str = BEST, *, generation: Mapping[str, A
     generation: options of `GenerateOptions` that replace those of the config, in evaluations too.
     """
     return Run(path).load(checkpoint, generation=generation)
+
+
+def import_model(source: str | Path, folder: str | Path, *, read_pt: bool = False, pairs: bool = False) -> Run:
+    """Make a run from a checkpoint of another library: a BERT, GPT-2, Llama or Marian of transformers, or of fairseq.
+
+    source: a folder with config.json and safetensors, or a .pt file of fairseq beside its dictionaries.
+    folder: the new run folder.
+    read_pt: read a pickled checkpoint, by torch's restricted reader; otherwise only safetensors are read.
+    pairs: whether a classifier labels pairs of sentences.
+
+    What differs from the foreign model is said in warnings.
+    """
+    imported = import_run(source, folder, read_pt=read_pt, pairs=pairs)
+    for note in imported.notes:
+        warnings.warn(note, stacklevel=2)
+    return imported.run
 
 
 def diagnose(

@@ -81,6 +81,14 @@ class Formerly:
 
 
 @dataclass(frozen=True)
+class Added:
+    """Declares a field that a later version added, and whose default computes what was computed before.
+
+    At its default it is no part of what runs are compared by, so that finished runs of former versions stay valid.
+    """
+
+
+@dataclass(frozen=True)
 class OptionsOf:
     """Declares a field that holds the options of the task, scheme or optimiser that another field names.
 
@@ -167,7 +175,7 @@ def result_values(options: Options, *counted: Affects) -> dict[str, Any]:
     found = options.model_dump(mode="json")
     for name, field in type(options).model_fields.items():
         value = getattr(options, name)
-        if affects(field) not in counted:
+        if affects(field) not in counted or (Added() in field.metadata and value == field.default):
             del found[name]
         elif isinstance(value, Options):
             found[name] = result_values(value, *counted)

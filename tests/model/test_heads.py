@@ -96,3 +96,22 @@ def test_the_ctc_loss_is_the_sum_over_all_alignments(float64: None) -> None:
     losses = head.losses(hidden, Sequences([frames, 2]), labels, sequences)
     assert abs(float(losses[0]) + math.log(total)) < 1e-10
     assert float(losses[1]) == 0  # no alignment fits
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder-decoder"])
+def test_a_bias_is_added_to_the_scores_of_words(kind: str) -> None:
+    torch.manual_seed(0)
+    plain = lamina.Transformer.from_preset("base", **SMALL, kind=kind).eval()
+    biased = lamina.Transformer.from_preset("base", **SMALL, kind=kind, output_bias=True).eval()
+    biased.load_state_dict(plain.state_dict(), strict=False)
+    bias = torch.randn(biased.head.bias.shape)
+    with torch.no_grad():
+        biased.head.bias.copy_(bias)
+    given = (TOKENS, TOKENS) if kind == "encoder-decoder" else (TOKENS,)
+    difference = biased(*given) - plain(*given)
+    torch.testing.assert_close(difference[REAL], bias.expand_as(difference[REAL]), atol=1e-5, rtol=1e-5)
+
+
+def test_a_bias_needs_ordinary_word_scores() -> None:
+    with pytest.raises(UserError, match="output_bias is for a head 'words'"):
+        lamina.Transformer.from_preset("bert-base", output_bias=True)

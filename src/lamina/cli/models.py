@@ -143,6 +143,35 @@ def export(
     say(f"The model in the format {to}: {folder}")
 
 
+@app.command(
+    "import",
+    rich_help_panel=MODELS,
+    epilog="Examples: lamina import path/to/gpt2 --folder runs/gpt2 · lamina import checkpoint_best.pt --read-pt "
+    "--folder runs/wmt",
+)
+def import_(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A folder with config.json and safetensors (BERT, GPT-2, Llama, Marian or fairseq), or a .pt file of "
+            "fairseq."
+        ),
+    ],
+    folder: Annotated[str, typer.Option(help="The new run folder.")],
+    read_pt: Annotated[
+        bool,
+        typer.Option("--read-pt", help="Read a pickled checkpoint, by torch's restricted reader (weights_only)."),
+    ] = False,
+    pairs: Annotated[bool, typer.Option("--pairs", help="A classifier labels pairs of sentences.")] = False,
+) -> None:
+    """Make a run from a model of another library."""
+    from lamina.interop.imports.import_run import import_run
+
+    for note in import_run(source, folder, read_pt=read_pt, pairs=pairs).notes:
+        say(f"Note: {note}.")
+    say(f"The run: {folder}")
+
+
 def _load(path: str, checkpoint: str, overrides: list[str] | None, beam: int | None, int8: bool) -> Run:
     from lamina.api import load
     from lamina.config import read_overrides

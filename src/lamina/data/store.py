@@ -274,6 +274,11 @@ class Store:
             raise unknown("text field", field, files)
         return self._tokenizers[files[field]].for_field(field)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no example in any split, as in the run folder of an imported model."""
+        return not any(record.examples for record in self.manifest.splits.values())
+
     def num_values(self, field: str) -> int:
         """The number of values that a token of the field can have: the size of its vocabulary or of the label set."""
         return len(self.tokenizer(field)) if field in self.manifest.tokenizers else len(self.labels)

@@ -1,6 +1,6 @@
 """The tokenizer: text to token ids and back, based on the `tokenizers` library.
 
-There are five kinds that are learnt, and one that is read from a model folder of transformers:
+There are five kinds that are learnt, and two that are read from a model folder of transformers:
 
     bpe        byte-level byte-pair encoding; no unknown words, and decoding restores every string exactly
     wordpiece  BERT's WordPiece, over bytes instead of characters, so that there are no unknown words; decoding gives
@@ -11,6 +11,7 @@ There are five kinds that are learnt, and one that is read from a model folder o
                WikiText itself contains
     character  single characters, for speech recognition on little data; unknown ones become `<unk>`
     bert       the WordPiece of a BERT, for `start_from`; unknown words become `<unk>`
+    imported   the pipeline of a tokenizer.json, with all its rules, for a model that `lamina import` has read
 
 Special tokens (padding, bos, eos, mask, language tags) are not part of the trained vocabulary: their ids come first,
 and the ids of text after them. Text that contains `<eos>` or `<2de>` is therefore always ordinary text.
@@ -30,6 +31,7 @@ from typing import cast
 import numpy as np
 
 from lamina.data.text_rules.bert_vocabulary import read_bert_vocabulary
+from lamina.data.text_rules.library_pipeline import UnusablePipeline
 from lamina.data.text_rules.moses import language_of, tokenise_words
 from lamina.data.vocabulary import (
     HAVE_UNKNOWNS,
@@ -158,6 +160,8 @@ class Tokenizer:
         }
         if self.vocabulary.scores:
             content["scores"] = self.vocabulary.scores
+        if self.vocabulary.pipeline:
+            content["pipeline"] = self.vocabulary.pipeline
         if self.moses:
             content["moses"] = self.moses
         return json.dumps(content, ensure_ascii=False, indent=0) + "\n"
@@ -192,7 +196,10 @@ class Tokenizer:
             raise UserError(f"{path}: not a Lamina tokenizer ({error!r}).") from None
         if described != (_FORMAT, _VERSION):
             raise UserError(f"{path}: not {_FORMAT} version {_VERSION} but {described}; run lamina prepare again.")
-        return cls(*_read_content(content, path))
+        try:
+            return cls(*_read_content(content, path))
+        except UnusablePipeline as error:
+            raise UserError(f"{path}: {error}") from None
 
     @classmethod
     def _of_bert(cls, path: Path) -> Tokenizer:
@@ -209,9 +216,11 @@ def _read_content(
     known = set(stored.vocabulary)
     if any(not {left, right, left + right} <= known for left, right in stored.merges):
         raise UserError(f"{path}: a merge uses a token that is not in the vocabulary; the file is damaged.")
-    if len(stored.scores) != (len(stored.vocabulary) if stored.kind == "unigram" else 0):
+    if len(stored.scores) not in {"unigram": {len(known)}, "imported": {0, len(known)}}.get(stored.kind, {0}):
         raise UserError(f"{path}: {len(stored.scores)} scores do not fit the vocabulary; the file is damaged.")
-    vocabulary = LearntVocabulary(stored.vocabulary, stored.merges, stored.scores)
+    if bool(stored.pipeline) != (stored.kind == "imported"):
+        raise UserError(f"{path}: only an imported tokenizer has the pipeline of another library; the file is damaged.")
+    vocabulary = LearntVocabulary(stored.vocabulary, stored.merges, stored.scores, stored.pipeline)
     return stored.kind, vocabulary, stored.lower_case, stored.languages, stored.moses
 
 
@@ -222,4 +231,5 @@ class _Stored(Options):
     vocabulary: tuple[str, ...]
     merges: tuple[tuple[str, str], ...]
     scores: tuple[float, ...] = ()
+    pipeline: str = ""
     moses: dict[str, str] = {}

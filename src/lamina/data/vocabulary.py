@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from lamina.data.text_rules.library_pipeline import build_library_pipeline
 from lamina.errors import UserError
 from lamina.options import Options
 
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 LearntKind = Literal["bpe", "wordpiece", "unigram", "word", "character"]
-TokenizerKind = LearntKind | Literal["bert"]
+TokenizerKind = LearntKind | Literal["bert", "imported"]
 Texts = tuple[str, ...]  # those of one example
 
 UNKNOWN_WORD = "<unk>"
 WHOLE_UNITS: tuple[TokenizerKind, ...] = ("word", "character")
 """The kinds whose words or characters are not divided into smaller units, so that 0 can be the size."""
-HAVE_UNKNOWNS: tuple[TokenizerKind, ...] = (*WHOLE_UNITS, "unigram", "bert")
+HAVE_UNKNOWNS: tuple[TokenizerKind, ...] = (*WHOLE_UNITS, "unigram", "bert", "imported")
 """The kinds that have unknown words or characters; the unknown word is the first of their vocabulary."""
 
 _CONTINUES = "##"  # marks a token that is not the first of its word
@@ -46,6 +47,8 @@ class LearntVocabulary(NamedTuple):
     """The merges of `bpe`, in order."""
     scores: Sequence[float] = ()
     """The log-probability of each token of `unigram`."""
+    pipeline: str = ""
+    """The JSON of the pipeline of an `imported` tokenizer, without its vocabulary."""
 
 
 class VocabularyOptions(Options):
@@ -156,6 +159,8 @@ def build_pipeline(
     """
     from tokenizers import models
 
+    if kind == "imported":
+        return build_library_pipeline(vocabulary)
     numbers = {token: place for place, token in enumerate(vocabulary.tokens)}
     pipeline = _without_model(kind, lower_case, has_words)
     if kind == "bpe":

@@ -26,7 +26,7 @@ def quantise(model: AnyTransformer) -> AnyTransformer:
     """A copy of the model with int8 weights, for decoding only."""
     small = copy.deepcopy(model).cpu().eval()
     if type(small.head) is WordHead:
-        small.head = Int8WordHead(small.output_table.weight.detach())
+        small.head = Int8WordHead(small.output_table.weight.detach(), small.head.bias)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*deprecated")  # torch will move this to another package
@@ -45,11 +45,13 @@ def quantise(model: AnyTransformer) -> AnyTransformer:
 class Int8WordHead(WordHead):
     """The output table as a linear layer, which torch can quantise."""
 
-    def __init__(self, table: Tensor) -> None:
+    def __init__(self, table: Tensor, bias: nn.Parameter | None) -> None:
         super().__init__()
         num_words, dim = table.shape
-        self.scores = nn.Linear(dim, num_words, bias=False)
+        self.scores = nn.Linear(dim, num_words, bias=bias is not None)
         self.scores.weight = nn.Parameter(table, requires_grad=False)
+        if bias is not None:
+            self.scores.bias = bias
 
     def forward(self, hidden: Tensor, table: nn.Embedding) -> Tensor:
         return self.scores(hidden)

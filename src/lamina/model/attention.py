@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from lamina.errors import UserError
 from lamina.model.cache import KeyValues, Memory
-from lamina.model.embedding import rotate
+from lamina.model.embedding import BASE, rotate
 from lamina.model.kernels.attention import attend_short, is_short
 from lamina.model.kernels.dropout import Dropout, attend_with_dropout
 from lamina.model.sequences import Sequences
@@ -108,18 +108,29 @@ class SelfAttention(Attention):
 
     kind = "self-attention"
 
-    def __init__(self, dim: int, num_heads: int, *, causal: bool = False, rotary: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        dim: int,
+        num_heads: int,
+        *,
+        causal: bool = False,
+        rotary: bool = False,
+        rotary_base: float = BASE,
+        **options: Any,
+    ) -> None:
         super().__init__(dim, num_heads, **options)
         if rotary and self.head_dim % 2:
             raise UserError(
                 f"rotary positions need an even head width, not {self.head_dim}; change model_dim or num_heads"
             )
-        self.causal, self.rotary = causal, rotary
+        self.causal, self.rotary, self.rotary_base = causal, rotary, rotary_base
 
     def forward(self, x: Tensor, sequences: Sequences, cache: KeyValues | None = None) -> Tensor:
         queries, keys, values = self.query(x), self.key(x), self.value(x)
         if self.rotary:
-            queries, keys = (rotate(self.heads(each), sequences.positions).flatten(1) for each in (queries, keys))
+            queries, keys = (
+                rotate(self.heads(each), sequences.positions, self.rotary_base).flatten(1) for each in (queries, keys)
+            )
         if cache is None and self.may_be_short(queries, sequences, sequences):
             return self.project(self.attend_short(queries, sequences, keys, values, sequences, self.causal))
         queries, keys, values = self.heads(queries), self.heads(keys), self.heads(values)

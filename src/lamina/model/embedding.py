@@ -17,6 +17,8 @@ from lamina.model.initialisation import initialise_table
 from lamina.model.kernels.dropout import Dropout
 from lamina.model.sequences import Lengths, Sequences
 
+BASE = 10_000.0
+"""The base of the wavelengths of sinusoidal positions, and of rotary ones by default."""
 _KERNEL, _STRIDE = 5, 2  # of the front end's convolutions
 
 
@@ -192,15 +194,15 @@ class LearnedPositions(nn.Module):
         return self.table(positions)
 
 
-def rotate(x: Tensor, positions: Tensor) -> Tensor:
+def rotate(x: Tensor, positions: Tensor, base: float = BASE) -> Tensor:
     """Rotary positions (Su et al. 2021): rotate each pair of channels of (tokens, heads, head_dim) by its angle."""
-    angles = positions.unsqueeze(1) * frequencies(x.shape[-1], x.device)  # (tokens, head_dim / 2)
+    angles = positions.unsqueeze(1) * frequencies(x.shape[-1], x.device, base)  # (tokens, head_dim / 2)
     cos, sin = angles.cos().unsqueeze(1).to(x.dtype), angles.sin().unsqueeze(1).to(x.dtype)
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
 
 
-def frequencies(dim: int, device: torch.device) -> Tensor:
-    """10000^(-2i/d) for i = 0 … d/2, at least in single precision, because angles are large."""
+def frequencies(dim: int, device: torch.device, base: float = BASE) -> Tensor:
+    """base^(-2i/d) for i = 0 … d/2, at least in single precision, because angles are large."""
     dtype = torch.promote_types(torch.get_default_dtype(), torch.float32)
-    return 10000.0 ** (-torch.arange(0, dim, 2, device=device, dtype=dtype) / dim)
+    return base ** (-torch.arange(0, dim, 2, device=device, dtype=dtype) / dim)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Literal
 
 import torch.nn.functional as F  # noqa: N812
@@ -12,12 +13,18 @@ from lamina.model.kernels.dropout import Dropout
 from lamina.model.sublayer import Sublayer
 from lamina.residual.base import Matrix
 
-Activation = Literal["relu", "gelu", "swiglu", "linear"]
-FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swiglu": F.silu}
+Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu", "linear"]
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu-tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
+    "swiglu": F.silu,
+}
 
 
 class FeedForward(Sublayer):
-    """outer(φ(inner(x))), φ ReLU or GELU; for SwiGLU outer(SiLU(gate(x)) ⊙ inner(x))."""
+    """outer(φ(inner(x))), φ ReLU, GELU or SiLU; for SwiGLU outer(SiLU(gate(x)) ⊙ inner(x))."""
 
     kind = "feed-forward"
     slots = ("slot", "activation_slot")

@@ -36,10 +36,17 @@ class WordLosses(NamedTuple):
 
 
 class WordHead(nn.Module):
-    """Logits: the product of the hidden state with the rows of the output table."""
+    """Logits: the product of the hidden state with the rows of the output table, and a bias where there is one."""
+
+    bias: nn.Parameter | None
+
+    def __init__(self, vocab_size: int = 0) -> None:
+        """vocab_size: the number of words if they have a bias."""
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(vocab_size)) if vocab_size else None
 
     def forward(self, hidden: Tensor, table: nn.Embedding) -> Tensor:
-        return F.linear(hidden, table.weight)  # (tokens, vocabulary)
+        return F.linear(hidden, table.weight, self.bias)  # (tokens, vocabulary)
 
     def losses(self, hidden: Tensor, table: nn.Embedding, targets: Tensor, smoothing: float = 0.0) -> WordLosses:
         """The losses of the targets; `smoothing` is the probability mass spread evenly over the vocabulary."""
@@ -54,15 +61,14 @@ class MaskedWordHead(WordHead):
     """BERT's head: a matrix, GELU and a norm before the table, a bias after it (Devlin et al. 2019)."""
 
     def __init__(self, dim: int, vocab_size: int, norm: nn.Module) -> None:
-        super().__init__()
+        super().__init__(vocab_size)
         self.dense, self.norm = nn.Linear(dim, dim), norm
-        self.bias = nn.Parameter(torch.zeros(vocab_size))
 
     def initialise(self, init: str) -> None:
         initialise_matrix(Matrix("output", self.dense.weight, self.dense.bias), init)
 
     def forward(self, hidden: Tensor, table: nn.Embedding) -> Tensor:
-        return F.linear(self.norm(F.gelu(self.dense(hidden))), table.weight, self.bias)
+        return super().forward(self.norm(F.gelu(self.dense(hidden))), table)
 
 
 class AdaptiveHead(nn.Module):

@@ -38,7 +38,7 @@ class EncoderDecoder(Transformer):
         self.source_embedding, self.target_embedding = self._new_embedding(), self._new_embedding()
         self.encoder = self._new_stack(0)
         self.decoder = self._new_stack(1, causal=True, crossed=True)
-        self.head = WordHead()
+        self.head = WordHead(target_size if options.output_bias else 0)
         self.ctc_head = CtcHead(options.model_dim, target_size) if options.ctc else None
         self.initialise()
 
@@ -179,7 +179,7 @@ class SingleStack(Transformer):
             return nn.Identity()
         if options.adaptive_cutoffs:
             return AdaptiveHead(options.model_dim, len(options.adaptive_cutoffs) + 1)
-        return WordHead()
+        return WordHead(vocab_size if options.output_bias else 0)
 
     def forward(
         self,

@@ -15,7 +15,7 @@ from lamina.errors import unknown
 from lamina.model.feed_forward import Activation
 from lamina.model.initialisation import Initialisation
 from lamina.model.presets import PRESETS
-from lamina.options import Affects, Names, Options, OptionsOf, mistake, own_options
+from lamina.options import Added, Affects, Names, Options, OptionsOf, mistake, own_options
 from lamina.residual.norm import NormOptions
 
 Positive = Annotated[int, Field(ge=1)]
@@ -54,8 +54,8 @@ class ModelChoices(Options):
     num_kv_heads: Positive | None = None
     """Number of key and value heads, shared by groups of query heads; as many as `num_heads` by default."""
     activation: Activation = "relu"
-    """Activation of the feed-forward sub-layers; `linear` replaces them by a single matrix, as in ResiDual's
-    analysis."""
+    """Activation of the feed-forward sub-layers; `gelu-tanh` is the approximation of GELU that GPT-2 has, and `linear`
+    replaces the sub-layers by a single matrix, as in ResiDual's analysis."""
     bias: bool = True
     """Whether the linear layers of the sub-layers have biases."""
     attention_output: bool = True
@@ -64,12 +64,17 @@ class ModelChoices(Options):
     shared_embeddings: Literal["auto", "all", "decoder", "none"] = "auto"
     """Which embedding matrices are one: `all` (source, target and output), `decoder` (target and output) or `none`.
     `auto` is `all` with a joint vocabulary and `decoder` with separate ones."""
+    output_bias: Annotated[bool, Added()] = False
+    """Whether the scores of words have a bias for each word, as in Marian; BERT's masked-word head always has one."""
     scale_embeddings: bool = True
     """Whether embeddings are multiplied by √model_dim."""
     embedding_norm: bool = False
     """Whether the embeddings are normalised before the first layer, as in BERT."""
     positions: Literal["sinusoidal", "learned", "rotary", "none"] = "sinusoidal"
     """Positional encoding."""
+    rotary_base: Annotated[float, Field(gt=1), Added()] = 10_000.0
+    """The base of the wavelengths of rotary positions: pair i of the d channels of a head turns by base^(-2i/d) from
+    one position to the next."""
     max_length: Positive = 1024
     """Length of the longest sequence that learned positions allow."""
     num_segments: NotNegative | None = None
@@ -183,6 +188,8 @@ class ModelOptions(ModelChoices):
             raise ValueError("shared_embeddings is 'all', but speech has no source embeddings; use 'decoder' or 'none'")
         if self.adaptive_cutoffs and (self.kind != "decoder" or self.head != "words"):
             raise ValueError("adaptive_cutoffs are for language models: kind 'decoder' with head 'words'")
+        if self.output_bias and (self.head != "words" or self.adaptive_cutoffs):
+            raise ValueError("output_bias is for a head 'words' without adaptive_cutoffs; leave it out")
         if self.head != "words" and self.kind == "encoder-decoder":
             raise ValueError("an encoder-decoder predicts words; leave head at 'words'")
         if self.head in ("classes", "masked-words") and self.kind != "encoder":

@@ -181,8 +181,8 @@ def _new_layer(options: ModelOptions, layer: int, *, causal: bool, crossed: bool
         "output_matrix": options.attention_output,
         "layer": layer,
     }
-    rotary = options.positions == "rotary"
-    sublayers: list[nn.Module] = [SelfAttention(dim, heads, causal=causal, rotary=rotary, **attention)]
+    rotary: dict[str, Any] = {"rotary": options.positions == "rotary", "rotary_base": options.rotary_base}
+    sublayers: list[nn.Module] = [SelfAttention(dim, heads, causal=causal, **rotary, **attention)]
     if crossed:
         sublayers.append(CrossAttention(dim, heads, **attention))
     if options.activation == "linear":

@@ -88,6 +88,24 @@ def refuse_changes(folder: RunFolder, former: RunConfig, config: RunConfig, stor
         raise UserError(f"{folder.path}: {difference}\nUse another folder, or continue anyway with --force")
 
 
+def refuse_imported(folder: RunFolder) -> None:
+    """Refuse to train in the folder of an imported model, which has neither data nor the state of an optimiser."""
+    if folder.data_manifest.is_file() and folder.data_copy(lambda: folder.path).is_empty:
+        raise UserError(
+            f"{folder.path}: an imported model, whose training cannot be continued; start a new run from it: "
+            f'start_from = "{folder.path}", with data prepared with its tokenizer'
+        )
+
+
+def refuse_no_examples(own: Store) -> None:
+    """Refuse to read examples of an imported model, which has none."""
+    if own.is_empty:
+        raise UserError(
+            f"{own.folder}: an imported model without data of its own; give some: lamina evaluate {own.folder} --data "
+            "FILE"
+        )
+
+
 def is_longer(config: RunConfig, former: RunConfig, store: Store) -> bool:
     """Whether a config asks for more steps, or more epochs, than the run was started with."""
     if _length(config) == _length(former):

@@ -1,7 +1,8 @@
 """Diagnoses of configs and of runs.
 
 A config's model is measured at initialisation, over seeds, on batches of its task. A run is measured at initialisation
-too, and at a checkpoint, over batches, with the state of its optimiser.
+too, and at a checkpoint, over batches, with the state of its optimiser. A model that was imported is measured as it is,
+on random tokens.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from lamina.data.random_store import random_store
 from lamina.data.store import Store
 from lamina.diagnosis.examine import examine
 from lamina.diagnosis.factories import widths_below
@@ -46,6 +49,12 @@ if TYPE_CHECKING:
 NO_CHECKPOINT = (
     "no checkpoint of this run was saved, so only its start is shown; train.save_every = 100 saves some early"
 )
+
+RANDOM_TOKENS = (
+    "the model was imported and has no data: the batches are random tokens; on real text activations may differ"
+)
+RANDOM_LENGTH = 32
+"""The number of tokens of a random sequence."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +116,9 @@ def subjects_of(run: Run, extent: Extent, progress: Progress = no_progress) -> I
     The checkpoint is read only when it is asked for: if it is damaged, the first diagnosis has been made by then.
     """
     saved = _find_checkpoint(run.folder, extent.checkpoint)
+    if saved is not None and run.own_data().is_empty:
+        yield _imported(run, extent)
+        return
     start = subject_at_initialisation(run, run.open_store(progress) if saved is None else run.own_data(), extent)
     if saved is None:
         start.notes.append(NO_CHECKPOINT)
@@ -193,6 +205,27 @@ def _at_checkpoint(run: Run, saved: Path, extent: Extent) -> Subject:
         optimiser=None if averaged else _optimiser(run.config, run.task, model, checkpoint.load(saved)),
         stage=Stage(name="step", step=step_of(saved)),
         thresholds=run.config.diagnose.thresholds,
+    )
+
+
+def _imported(run: Run, extent: Extent) -> Subject:
+    """An imported model, which has neither data nor an optimiser, on random tokens."""
+    run.load(extent.checkpoint)
+    options = run.model.options
+    length = min(RANDOM_LENGTH, options.max_length // 2) if options.positions == "learned" else RANDOM_LENGTH
+    with TemporaryDirectory(prefix="lamina-") as folder:
+        store = random_store(run.task.store, Path(folder, "store"), examples=extent.tokens, length=length)
+        task = build_task(run.config.task, store, run.config.task_options)
+        inputs = _batches(task, run.config, extent)
+    return Subject(
+        run.path.name,
+        _passes(task, inputs),
+        model=run.model.train().to(inputs[0].device),
+        stage=Stage(name="given", step=0),
+        thresholds=run.config.diagnose.thresholds,
+        learning_rate=extent.learning_rate,
+        warmup=extent.warmup,
+        notes=[RANDOM_TOKENS],
     )
 
 

@@ -14,6 +14,7 @@ from lamina.data.store import Store
 from lamina.errors import UserError
 from lamina.files.progress import Progress, no_progress
 from lamina.model.transformer import Transformer
+from lamina.runs.changes import refuse_no_examples
 from lamina.runs.summary import Evaluation
 from lamina.tasks import build_task
 from lamina.tasks.base import Task
@@ -26,6 +27,7 @@ def evaluate_split(
     task: Task, model: Transformer, split: str, progress: Progress = no_progress, *, examples: bool = False
 ) -> Evaluation:
     """The task's metrics on each set of a split, and the scores of single examples if `examples` is set."""
+    refuse_no_examples(task.store)
     sets = task.evaluated_sets(split)
     if not sets:
         raise UserError(f"{task.store.folder}: no split {split!r}; there are {', '.join(task.store.splits)}")

@@ -37,6 +37,8 @@ from lamina.runs.changes import (
     record_start,
     record_starting_point,
     refuse_changes,
+    refuse_imported,
+    refuse_no_examples,
     refuse_other_data,
 )
 from lamina.runs.diagnose import Extent, diagnose_run
@@ -160,6 +162,7 @@ class Run(Inference):
     def _check_start(self, force: bool, progress: Progress) -> Status | None:
         """Refuse a changed config or changed data; returns the status of a run that has ended and needs no training."""
         before, former = self.folder.status(), former_config(self.folder)
+        refuse_imported(self.folder)
         store = self.open_store(progress)  # in one process before the others: it may have to be prepared
         if former and not force:
             check_origins(self.folder, former)
@@ -285,6 +288,7 @@ class Run(Inference):
         """The run's own manifest and tokenizers; the store is opened when examples are read, and must be the same."""
 
         def find_arrays() -> Path:
+            refuse_no_examples(own)
             try:
                 store = self.open_store()
             except UserError as error:

@@ -44,9 +44,11 @@ MEANING = (
     "num_heads",
     "num_kv_heads",
     "activation",
+    "output_bias",
     "scale_embeddings",
     "embedding_norm",
     "positions",
+    "rotary_base",
 )
 """The options of a model that determine what its weights compute, whether or not shapes depend on them."""
 

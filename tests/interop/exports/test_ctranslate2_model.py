@@ -34,6 +34,8 @@ def greedy(folder: Path, run: Any, texts: list[str], longest: int) -> list[str]:
         {"residual": "admin", "shared_embeddings": "all"},
         {"residual": "deep-norm", "num_layers": [3, 2]},
         {"residual": ["deep-norm", "admin"], "activation": "gelu"},
+        {"residual": "post-ln", "activation": "silu", "output_bias": True},
+        {"residual": "pre-ln", "activation": "gelu-tanh"},
         {"residual": "pre-ln", "activation": "swiglu", "norm": {"kind": "rms"}, "bias": False},
     ],
 )

@@ -94,7 +94,7 @@ def tokenizer_json(tokenizer: Tokenizer, form: InputForm) -> str:
     texts = list(tokenizer.vocabulary.tokens[1 if kind in HAVE_UNKNOWNS else 0 :])
     ordered = [*names, *texts]
     model = content["model"]
-    if kind == "unigram":
+    if model["type"] == "Unigram":
         scores = dict(zip(tokenizer.vocabulary.tokens, tokenizer.vocabulary.scores, strict=True))
         model["vocab"] = [[token, scores.get(token, UNCHOSEN)] for token in ordered]
         model["unk_id"] = UNK

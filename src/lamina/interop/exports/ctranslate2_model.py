@@ -132,7 +132,13 @@ def _fill(library: Any, model: EncoderDecoder) -> Any:
     """CTranslate2's description of the model, with the weights."""
     options = model.options
     specs = library.specs
-    activations = {"relu": specs.Activation.RELU, "gelu": specs.Activation.GELU, "swiglu": specs.Activation.SWISH}
+    activations = {
+        "relu": specs.Activation.RELU,
+        "gelu": specs.Activation.GELU,
+        "gelu-tanh": specs.Activation.GELUTanh,
+        "silu": specs.Activation.SWISH,
+        "swiglu": specs.Activation.SWISH,
+    }
     is_pre = find(pair(options.residual)[0]) is PreLN
     spec = specs.TransformerSpec.from_config(
         pair(options.num_layers),
@@ -162,6 +168,8 @@ def _fill(library: Any, model: EncoderDecoder) -> Any:
                 else:
                     _fill_feed_forward(part, cast(FeedForward, sublayer))
     spec.decoder.projection.weight = _array(model.output_table.weight)
+    if model.head.bias is not None:
+        spec.decoder.projection.bias = _array(model.head.bias)
     return spec
 
 

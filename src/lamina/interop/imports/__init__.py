@@ -1,0 +1,1 @@
+"""Checkpoints of other libraries as runs: one file for each family of models."""
