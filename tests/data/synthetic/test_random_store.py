@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from lamina.data.prepare import prepare
-from lamina.data.random_store import random_store
+from lamina.data.synthetic.random_store import random_store
 from lamina.tasks.classification import Classification
 
 
