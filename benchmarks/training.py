@@ -2,7 +2,7 @@
 
     python benchmarks/training.py [--rows bucketed,lm] [--peers fairseq,…] [--rounds 5] [--threads 2] [--quick]
                                   [--allocator shipped] [--clock wall] [--output results.json]
-                                  [--picture training.svg] [key=value …]
+                                  [--picture training.svg] [--seconds 200] [key=value …]
 
 A step is forward pass, mean cross-entropy over the whole vocabulary, backward pass and fused Adam. Every library gets
 the same sentences of random words; Lamina packs them, the others pad them. Each runs in a process of its own, and a
@@ -13,18 +13,22 @@ two processes of one thread.
 
 With `--allocator shipped` Lamina keeps freed memory, as its commands do, and the other libraries have the settings of
 the environment; with `same` all keep it, with `default` none does. A library that is not installed or fails is a row
-with the reason. `--output` adds the rows to those that the file has already. An interrupted program (Ctrl-C, SIGTERM)
-reports the rounds that it has finished. On a machine that does other work, `--clock processor` with `--threads 1`
-compares the time on the processor.
+with the reason. `--output` adds each row, as soon as it is measured, to those that the file has already; peers that
+were not measured again keep their times with those of Lamina beside them, so that a row can be measured in parts. With
+`--seconds` no round but the first begins that would end later, counted from the start of the row. An interrupted program
+(Ctrl-C, SIGTERM) reports the rounds that it has finished. On a machine that does other work, `--clock processor` with
+`--threads 1` compares the time on the processor.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import signal
 import sys
+import time
 import warnings
 from contextlib import suppress
 from multiprocessing import get_context
@@ -47,16 +51,23 @@ QUICK = 4
 
 
 def measure(
-    row: Row, peers: list[str], rounds: int, threads: int, allocator: str, clock: str = "wall"
+    row: Row,
+    peers: list[str],
+    rounds: int,
+    threads: int,
+    allocator: str,
+    clock: str = "wall",
+    seconds: float = math.inf,
 ) -> dict[str, Any]:
     """The record of a row: seconds of each contender and of Lamina beside it, memory, parameters, failures."""
+    until = time.monotonic() + seconds
     turn = get_context("spawn").Lock()
     remotes = [
         Remote(name, row, threads, keeps_memory(name, allocator), clock, turn) for name in (LAMINA, *peers, GEMM)
     ]
     try:
         facts = {remote.name: remote.wait_until_ready() for remote in remotes}
-        seconds = _rounds(remotes, rounds)
+        times = _rounds(remotes, rounds, until)
         facts |= {remote.name: remote.facts for remote in remotes}
         memory = {remote.name: remote.peak_memory() for remote in remotes}
     finally:
@@ -69,21 +80,29 @@ def measure(
         "flops": row.flops,
         "tokens": row.tokens,
         "contenders": {
-            remote.name: _record(remote.name, facts[remote.name], seconds, memory[remote.name]) | settings
+            remote.name: _record(remote.name, facts[remote.name], times, memory[remote.name]) | settings
             for remote in remotes
             if remote.name != GEMM
         },
     }
 
 
-def _rounds(remotes: list[Remote], rounds: int) -> dict[str, list[float | None]]:
-    """The seconds of each contender in each round."""
+def _rounds(remotes: list[Remote], rounds: int, until: float) -> dict[str, list[float | None]]:
+    """The seconds of each contender in each round.
+
+    No round but the first begins that would end later, if it takes as long as the longest before it.
+    """
     seconds: dict[str, list[float | None]] = {remote.name: [] for remote in remotes}
     order, shuffle = list(remotes), random.Random(1).shuffle
     with suppress(KeyboardInterrupt):
+        longest = 0.0
         for _ in counted(range(rounds), "rounds"):
+            began = time.monotonic()
+            if longest and began + longest > until:
+                break
             shuffle(order)
             taken = {remote.name: remote.step() for remote in order}
+            longest = max(longest, time.monotonic() - began)
             for name, each in taken.items():
                 seconds[name].append(each)
     return seconds
@@ -124,6 +143,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a quarter of the tokens; not to be quoted")
     parser.add_argument("--output", type=Path, help="a JSON file, to which the rows are added")
     parser.add_argument("--picture", help="an SVG file of all rows")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="of a row; by then its last round has ended")
     given = parser.parse_args()
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # an ended program reports what it has
@@ -132,16 +152,16 @@ def main() -> None:
     wanted = given.rows.split(",") if given.rows else [*rows, PROCESSES]
     if unknown := [name for name in wanted if name not in (*rows, PROCESSES)]:
         sys.exit(f"no row {', '.join(unknown)}; the rows are {', '.join([*rows, PROCESSES])}")
-    found: dict[str, Any] = {}
+    stored: dict[str, Any] = {}
     for name in wanted:
         if name == PROCESSES:
-            found[name] = measure_processes(
-                rows["bucketed"].options, 4096 // (QUICK if given.quick else 1), given.rounds
-            )
-            continue
-        peers = [peer for peer in rows[name].peers if given.peers is None or peer in given.peers.split(",")]
-        found[name] = measure(rows[name], peers, given.rounds, given.threads, given.allocator, given.clock)
-    stored = merge(given.output, found) if given.output else found
+            tokens = 4096 // (QUICK if given.quick else 1)
+            found = measure_processes(rows["bucketed"].options, tokens, given.rounds)
+        else:
+            peers = [peer for peer in rows[name].peers if given.peers is None or peer in given.peers.split(",")]
+            how = given.rounds, given.threads, given.allocator, given.clock, given.seconds
+            found = measure(rows[name], peers, *how)
+        stored = merge(given.output, {name: found}) if given.output else stored | {name: found}
     show(stored)
     if given.picture:
         draw(stored, given.picture)

@@ -88,6 +88,12 @@ def test_rows_are_added_to_those_of_the_file(monkeypatch: pytest.MonkeyPatch, tm
 
 
 @pytest.mark.usefixtures("in_threads")
+def test_no_further_round_begins_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = run(monkeypatch, tmp_path / "result.json", "--rows", "narrow", "--peers", "", "--seconds", "0")
+    assert len(found["narrow"]["contenders"]["Lamina"]["seconds"]) == 1
+
+
+@pytest.mark.usefixtures("in_threads")
 def test_a_contender_that_fails_in_a_step_does_not_end_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     import contenders
     from training import measure
