@@ -42,12 +42,14 @@ site: $(VENV)/.docs
 bench: $(VENV)/.bench
 	$(RUN_BENCH) benchmarks/training.py --output $(RESULTS)/training.json --picture $(RESULTS)/training.svg
 	$(RUN_BENCH) benchmarks/decoding.py --output $(RESULTS)/decoding.json
+	$(RUN_BENCH) benchmarks/decoding.py --int8 --schemes post-ln --output $(RESULTS)/decoding-int8.json
+	$(RUN_BENCH) benchmarks/decoding.py --beam 1 --batch-size 1 --sentences 25 --schemes post-ln --output $(RESULTS)/latency.json
 	for name in $(BENCHMARKS); do PYTHONPATH=tests:$(VENV)/bench $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 # The same comparison on a quarter of the tokens, in less than ten minutes; not to be quoted.
 bench-quick: $(VENV)/.bench
-	$(RUN_BENCH) benchmarks/training.py --quick --output $(RESULTS)/quick.json --picture $(RESULTS)/quick.svg
-	$(RUN_BENCH) benchmarks/decoding.py --sentences 25 --rounds 5
+	$(RUN_BENCH) benchmarks/training.py --quick --seconds 45 --output $(RESULTS)/quick.json --picture $(RESULTS)/quick.svg
+	$(RUN_BENCH) benchmarks/decoding.py --sentences 25 --rounds 5 --seconds 90 --schemes post-ln
 
 clean:
 	rm -rf $(VENV) build dist lamina-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

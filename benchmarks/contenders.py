@@ -98,9 +98,8 @@ def serve(end: Connection, name: str, row: Row, threads: int, keep_memory: bool,
     try:
         if keep_memory:
             keep_freed_memory()
-        step, facts = _peak_of_products(clock) if name == GEMM else _training(name, row, clock, turn)
-        with turn:
-            step()  # warm up: the optimiser makes its state
+        with turn:  # the contender warms up
+            step, facts = _peak_of_products(clock) if name == GEMM else _training(name, row, clock)
     except Exception as error:  # a peer may fail in any way; that is a result
         end.send(("ready", _failure(error)))
         return
@@ -127,14 +126,14 @@ def _failure(error: Exception) -> Facts:
     return Facts(failure=f"{type(error).__name__}: {str(error).strip()[:200]}")
 
 
-def _training(name: str, row: Row, clock: str, turn: Lock) -> tuple[Callable[[], float], Facts]:
+def _training(name: str, row: Row, clock: str) -> tuple[Callable[[], float], Facts]:
     contender, now = build_contender(name, row.options), CLOCKS[clock]
     model = contender.model.train()
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-5, fused=True)
     batches = [contender.prepare(batch) for batch in row.batches]
-    with turn:
-        contender.loss(batches[0]).backward()
+    contender.loss(batches[0]).backward()
     trained = sum(each.numel() for each in model.parameters() if each.grad is not None)  # some have unused copies
+    optimiser.step()  # makes its state
     optimiser.zero_grad()
 
     def step() -> float:
@@ -163,6 +162,7 @@ def _peak_of_products(clock: str) -> tuple[Callable[[], float], Facts]:
             rates.append((now() - began) / (4 * 2 * left.numel() * right.shape[1] / 1e12))
         return min(rates)
 
+    step()
     return step, Facts()
 
 

@@ -1,7 +1,7 @@
 """Sentences per second of beam search on a CPU, compared with other libraries on models of the same size.
 
     python benchmarks/decoding.py [--sentences 200] [--beam 5] [--int8] [--batch-size 1] [--schemes post-ln]
-                                  [--rounds 5] [--threads 2] [key=value …]
+                                  [--rounds 5] [--seconds 200] [--threads 2] [key=value …]
 
 Models have random weights and the size of the preset `iwslt`, with the key=value overrides. Sentences have lengths
 like those of a translation corpus. Sorted by length, they form groups; every sentence of a group gets an output of the
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import sys
 import time
@@ -46,7 +47,7 @@ from lamina.generate.packing import can_be_packed, pack
 from lamina.generate.search import stream
 from lamina.model.options import ModelOptions
 from lamina.training.machine.allocator import keep_freed_memory
-from pairs import ENOUGH, Estimate, Numbers, counted, estimate
+from pairs import ENOUGH, Estimate, Numbers, estimate, rounds_until
 
 SCHEMES = ("post-ln", "pre-ln", "b2t", "resi-dual")
 GROUPS = 5
@@ -139,12 +140,14 @@ def best_batch_size(searcher: Searcher, group: Group) -> int:
     return min(sizes, key=lambda size: min(seconds(lambda: searcher.search(group, size)) for _ in range(2)))
 
 
-def measure(searchers: dict[str, Searcher], groups: list[Group], sizes: dict[str, int], rounds: int) -> Numbers:
+def measure(
+    searchers: dict[str, Searcher], groups: list[Group], sizes: dict[str, int], rounds: int, until: float = math.inf
+) -> Numbers:
     """The seconds that each library takes for all groups, (rounds, searchers)."""
     order, shuffle = list(searchers), random.Random(1).shuffle
     times: list[list[float]] = []
     with suppress(KeyboardInterrupt):
-        for _ in counted(range(rounds), "rounds"):
+        for _ in rounds_until(rounds, until):
             shuffle(order)
             taken = {
                 name: seconds(lambda name=name: [searchers[name].search(group, sizes[name]) for group in groups])
@@ -201,6 +204,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=200)
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="no round begins that would end later")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--int8", action="store_true", help="int8 weights, in Lamina and CTranslate2 alone")
     parser.add_argument("--batch-size", type=int, help="sentences of a batch; by default the fastest size of each")
@@ -209,6 +213,7 @@ def main() -> None:
     parser.add_argument("--output", help="a JSON file for all that was measured")
     given = parser.parse_args()
 
+    until = time.monotonic() + given.seconds
     keep_freed_memory()
     torch.set_num_threads(given.threads)
     warnings.simplefilter("ignore")  # peers on a newer torch than they know
@@ -223,7 +228,7 @@ def main() -> None:
     middle = groups[len(groups) // 2]
     check(searchers, middle)
     sizes = {name: given.batch_size or best_batch_size(searcher, middle) for name, searcher in searchers.items()}
-    times = measure(searchers, groups, sizes, given.rounds)
+    times = measure(searchers, groups, sizes, given.rounds, until)
     names = list(searchers)
     rates = given.sentences / np.median(times, axis=0)
     found = compare(times, names)

@@ -6,7 +6,8 @@ rounds are resampled with replacement, so that the interval accounts for the cor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
@@ -61,3 +62,15 @@ def ratio_of_medians(pairs: Sequence[tuple[float, float]]) -> Estimate:
 def counted(items: Sequence[Item], what: str) -> Iterable[Item]:
     """The items, with a bar that is drawn once a second only, so as not to disturb what is measured."""
     return track(items, what, console=Console(stderr=True), transient=True, refresh_per_second=1)
+
+
+def rounds_until(rounds: int, until: float) -> Iterator[int]:
+    """The numbers of the rounds; none but the first begins that would end after `until` on the monotonic clock, if it
+    takes as long as the longest before it."""
+    longest = 0.0
+    for number in counted(range(rounds), "rounds"):
+        began = time.monotonic()
+        if longest and began + longest > until:
+            return
+        yield number
+        longest = max(longest, time.monotonic() - began)

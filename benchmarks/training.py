@@ -15,9 +15,9 @@ With `--allocator shipped` Lamina keeps freed memory, as its commands do, and th
 the environment; with `same` all keep it, with `default` none does. A library that is not installed or fails is a row
 with the reason. `--output` adds each row, as soon as it is measured, to those that the file has already; peers that
 were not measured again keep their times with those of Lamina beside them, so that a row can be measured in parts. With
-`--seconds` no round but the first begins that would end later, counted from the start of the row. An interrupted program
-(Ctrl-C, SIGTERM) reports the rounds that it has finished. On a machine that does other work, `--clock processor` with
-`--threads 1` compares the time on the processor.
+`--seconds` no round but the first begins that would end later, counted from the start of the row. An interrupted
+program (Ctrl-C, SIGTERM) reports the rounds that it has finished. On a machine that does other work, `--clock
+processor` with `--threads 1` compares the time on the processor.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ import torch
 from contenders import CLOCKS, GEMM, Facts, Remote, keeps_memory
 from lamina.config import read_overrides
 from lamina.files.atomic import write_file
-from pairs import counted
+from pairs import rounds_until
 from processes import PROCESSES, measure_processes
 from training_peers import LAMINA
 from training_rows import Row, all_rows
@@ -88,21 +88,13 @@ def measure(
 
 
 def _rounds(remotes: list[Remote], rounds: int, until: float) -> dict[str, list[float | None]]:
-    """The seconds of each contender in each round.
-
-    No round but the first begins that would end later, if it takes as long as the longest before it.
-    """
+    """The seconds of each contender in each round."""
     seconds: dict[str, list[float | None]] = {remote.name: [] for remote in remotes}
     order, shuffle = list(remotes), random.Random(1).shuffle
     with suppress(KeyboardInterrupt):
-        longest = 0.0
-        for _ in counted(range(rounds), "rounds"):
-            began = time.monotonic()
-            if longest and began + longest > until:
-                break
+        for _ in rounds_until(rounds, until):
             shuffle(order)
             taken = {remote.name: remote.step() for remote in order}
-            longest = max(longest, time.monotonic() - began)
             for name, each in taken.items():
                 seconds[name].append(each)
     return seconds
