@@ -17,12 +17,13 @@ SHOWN = {
     "new_scheme": ["pre-ln: E‖x‖² ÷ d is", "averaged: E‖x‖² ÷ d is"],
     "new_task": ["'correct':"],
     "own_sublayers": ["post-ln ", "pre-ln ", "b2t ", "deep-norm "],
+    "rewire_gpt2": ["pre-ln ", "resi-dual ", "b2t ", "the saved model generates the same: True"],
     "watch_trainer": ["step 20: "],
 }
 """Parts of what each example prints."""
 FILES = {"diagnose_hugging_face": "labels shifted twice.html", "watch_trainer": "trained/diagnosis/watch.html"}
 """A page that an example writes."""
-NEEDS_TRANSFORMERS = {"diagnose_hugging_face", "watch_trainer"}
+NEEDS_TRANSFORMERS = {"diagnose_hugging_face", "rewire_gpt2", "watch_trainer"}
 pytestmark = pytest.mark.documented
 
 

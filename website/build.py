@@ -1,9 +1,9 @@
 """Builds the site: gathers the documents, generates pages from the code, and runs MkDocs.
 
-    python website/build.py [--schemes post-ln,pre-ln] [--output build/site]
+    python website/build.py [--sample] [--output build/site]
 
-The fingerprints of the gallery are measured at each build, a few seconds of one core for a scheme. With `--schemes`
-only those are measured, and the figures of the others are empty: that is for checking the pages, not for reading.
+The fingerprints of the gallery and the examples of the diagnosis are measured at each build. With `--sample` only one
+of each is, and the other figures are empty or missing: that is for checking the pages, not for reading.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from pathlib import Path
 
 import yaml
 
+from decision_page import fill
+from diagnosis_pages import checks_page, measures_page
 from fingerprints import DEPTHS, QUANTITIES, Fingerprint, measure
 from gallery import write_gallery
 from lamina import residual
-from reference import api_page, checks_page, measures_page
+from lamina.studies.ledger import read_ledger
+from lamina.studies.publish import choose_results
+from reference import api_page
 
 ROOT = Path(__file__).parents[1]
 HERE = Path(__file__).parent
@@ -32,20 +36,25 @@ MOVED = {"../CONTRIBUTING.md": "contributing.md", "docs/": ""}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--schemes", help="measure these only; for checking the pages")
+    parser.add_argument("--sample", action="store_true", help="measure one of each kind; for checking the pages")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "site")
     arguments = parser.parse_args()
-    chosen = arguments.schemes.split(",") if arguments.schemes else residual.names()
+    schemes, examples = (["b2t"], ["dead", "dead-units"]) if arguments.sample else (residual.names(), None)
     with tempfile.TemporaryDirectory() as folder:
         pages = Path(folder) / "pages"
         gather(pages)
-        write_gallery(pages / "gallery", fingerprints(chosen))
-        for name, text in {"api": api_page(), "measures": measures_page(), "checks": checks_page()}.items():
+        write_gallery(pages / "gallery", fingerprints(schemes))
+        decision = pages / "which-scheme.md"
+        results = choose_results(read_ledger(ROOT / "docs" / "ledger"))
+        decision.write_text(fill(decision.read_text(encoding="utf-8"), results), encoding="utf-8")
+        made = {"api": api_page(), "measures": measures_page(examples), "checks": checks_page(examples)}
+        for name, text in made.items():
             (pages / f"{name}.md").write_text(text, encoding="utf-8")
         config = Path(folder) / "mkdocs.yml"
         config.write_text(complete_config(pages, arguments.output.resolve()), encoding="utf-8")
         command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--config-file", str(config)]
         subprocess.run(command, check=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"})
+    (arguments.output / "404.html").unlink()  # a page for servers, whose links do not work on disk
     print(f"The site: {arguments.output / 'index.html'}")
 
 
@@ -68,11 +77,17 @@ def gather(pages: Path) -> None:
     shutil.copytree(HERE / "assets", pages / "assets")
     shutil.copyfile(ROOT / "CONTRIBUTING.md", pages / "contributing.md")
     shutil.copyfile(ROOT / "CHANGELOG.md", pages / "changelog.md")
+    # Both the ledger's page with filters and its Markdown are named index: the latter has the site's navigation.
+    (pages / "ledger" / "index.html").rename(pages / "ledger" / "filter.html")
     for page in pages.rglob("*.md"):
         text = page.read_text(encoding="utf-8")
         for old, new in MOVED.items():
             text = text.replace(f"]({old}", f"]({new}")
-        page.write_text(lists_separated(text), encoding="utf-8")
+        page.write_text(lists_separated(text.replace("\\<", "&lt;")), encoding="utf-8")
+    ledger = pages / "ledger" / "index.md"
+    heading, _, rest = ledger.read_text(encoding="utf-8").partition("\n")
+    filters = '<a href="filter.html">The same with filters by paper and verdict</a>'
+    ledger.write_text(f"{heading}\n\n{filters}\n{rest}", encoding="utf-8")
 
 
 def lists_separated(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from html import escape
@@ -23,6 +24,7 @@ EVIDENCE = Path(residual.__file__).parent / "evidence.toml"
 RANGES = {"gradient": (-4.0, 1.5), "norm": (-3.0, 3.0), "change": (-3.0, 0.5)}
 """The powers of ten that the figures show, the same for all schemes, so that pages can be compared."""
 WIDTH, HEIGHT, LEFT = 300, 180, 34
+BENCHMARKS = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 PLACEMENTS = {"post": "after the sum", "pre": "before the branch", "both": "both", "none": "none"}
 Scheme = type[Residual[Any]]
 
@@ -46,6 +48,31 @@ def parameters(name: str) -> int:
     return sum(each.numel() for each in model.parameters())
 
 
+def measured_costs() -> dict[str, tuple[str, str]]:
+    """Time and memory of a training step relative to post-LN, by scheme, from the table of the benchmarks."""
+    text = BENCHMARKS.read_text(encoding="utf-8").partition("### Schemes relative to post-LN")[2].partition("\n### ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    return {name: (time, memory) for name, time, memory in rows if name in residual.names()}
+
+
+def loop_of(scheme: str) -> str:
+    """A program that puts the scheme around modules of one's own; the tests run it for every scheme."""
+    calibrate = "stack.calibrate(torch.randn(2, 10, 64))  # on the first training batch\n" if scheme == "admin" else ""
+    return f'''import torch
+import lamina
+
+
+def feed_forward():  # a module of your own: the branch, without residual sum and norm
+    return torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 64))
+
+
+layers = [[feed_forward(), feed_forward()] for _ in range(12)]
+roles = {{"*.0": "inner", "*.2": "outer"}}  # what each matrix does, for schemes that scale initial weights
+stack = lamina.Stack(layers, model_dim=64, residual="{scheme}", roles=roles, init="xavier")
+{calibrate}y = stack(torch.randn(2, 10, 64))
+'''
+
+
 def scheme_page(scheme: Scheme, shown: Card, found: Fingerprint, facts: Mapping[str, Any], base: int) -> str:
     more = parameters(scheme.name) - base
     state = "one tensor per layer" if scheme.grows else f"{len(scheme.streams)}: {', '.join(scheme.streams)}"
@@ -55,8 +82,10 @@ def scheme_page(scheme: Scheme, shown: Card, found: Fingerprint, facts: Mapping[
         f"- **Folds into post-LN**: {'yes' if scheme.folds else 'no'}",
         f"- **Faults that its paper shows it to avoid or reduce**: {', '.join(sorted(scheme.avoids)) or 'none named'}",
     ]
-    cost = f"{more:+,}".replace("-", "−") if more else "no difference"
-    options = [f"| `{name}` | `{default}` | {meaning} |" for name, default, meaning in shown.options]
+    parameter_cost = f"{more:+,}".replace("-", "−") if more else "no difference"
+    time, memory = measured_costs().get(scheme.name, ("", ""))
+    cost = f"{time} of the time and {memory} of the memory of a post-LN step" if time else "see the bounds there"
+    options = [f"| `{name}` | `{default}` | {' '.join(meaning.split())} |" for name, default, meaning in shown.options]
     return "\n".join(
         [
             f"# {scheme.name}\n\n{shown.title}\n\n*{shown.citation}*\n",
@@ -64,21 +93,23 @@ def scheme_page(scheme: Scheme, shown: Card, found: Fingerprint, facts: Mapping[
             f"## Drawing\n\n```text\n{shown.drawing}\n```\n",
             shown.notes + "\n",
             *settings,
-            "\n## Use it\n",
-            f'In a config:\n\n```toml\n[model]\nresidual = "{scheme.name}"\n```\n',
-            "Around your own layers:\n\n```python\n"
-            f'stack = lamina.Stack(layers, model_dim=512, residual="{scheme.name}")\n```\n',
-            f"As a plain loop, which the tests compare with the class:\n\n```python\n{shown.reference.rstrip()}\n```\n",
+            "\n## Copy the config\n",
+            f'```toml\n[model]\nresidual = "{scheme.name}"\n```\n',
             *(["| option | default | |", "| --- | --- | --- |", *options, ""] if options else []),
+            "## Paste into your loop\n",
+            f"Around your own layers:\n\n```python\n{loop_of(scheme.name)}```\n",
+            f"As a plain loop, which the tests compare with the class:\n\n```python\n{shown.reference.rstrip()}\n```\n",
             "## Fingerprint\n",
             f"Measured by this build: {MODEL}, mean over {SEEDS} seeds, before training. Lines: {_legend()}. "
             "Axes are the same on all pages; values outside them are drawn at their edge.\n",
             figures(found),
             value_table(found),
-            f"\nRepeat it: `python website/fingerprints.py {scheme.name}` ({found.seconds:.0f} s in this build).\n",
+            f"\n**Reproduce this figure**, in {found.seconds:.0f} s by this build:\n\n"
+            f"```sh\npython website/fingerprints.py {scheme.name}\n```\n",
             "## Cost beside post-LN\n",
-            f"Parameters of the iwslt preset, 6-6 layers of width 512: {cost}. Time and memory of a training step: "
-            "[benchmarks](../benchmarks.md#schemes-relative-to-post-ln).\n",
+            f"- **Parameters** of the iwslt preset, 6-6 layers of width 512: {parameter_cost}.",
+            f"- **Time and memory** of a training step ([benchmarks](../benchmarks.md#schemes-relative-to-post-ln)): "
+            f"{'the measure of the others' if scheme.name == 'post-ln' else cost}.\n",
             f"## Initialisation\n\n{facts['initialisation']}\n",
             "## Released models\n\n" + _list(facts["released"]),
             "## Evidence for\n\n" + _list(facts["for"]),
@@ -92,7 +123,8 @@ def equations(text: str) -> str:
     """The lines of an equation as MathML; the plain text is under it, to be copied."""
     lines = [line for line in text.splitlines() if line.strip()]
     shown = "\n".join(f'<div class="equation">{to_mathml(line.strip())}</div>' for line in lines)
-    return f"{shown}\n\n```text\n{text}\n```\n"
+    plain = "\n".join(re.sub(r" {5,}", "    ", line) for line in lines)
+    return f"{shown}\n\n```text\n{plain}\n```\n"
 
 
 def figures(found: Fingerprint) -> str:
@@ -201,8 +233,10 @@ def diff_page(measured: Mapping[str, Fingerprint]) -> str:
         f'<div class="diff"><p><label>first <select id="scheme-a">{chosen}</select></label> '
         f'<label>second <select id="scheme-b">{chosen}</select></label> '
         f'<label>layers <select id="depth">{depths}</select></label></p>\n'
-        '<div class="pair"><div id="equation-a"></div><div id="equation-b"></div></div>\n'
-        f"<p>Terms that only one of them has are marked. Solid: the first; dashed: the second.</p>\n"
+        '<div class="pair"><div><a id="link-a"></a><div id="equation-a"></div></div>'
+        '<div><a id="link-b"></a><div id="equation-b"></div></div></div>\n'
+        '<p>Terms that only one of them has are <span class="changed">marked</span>. Solid: the first; dashed: the '
+        f"second. Measured before training: {MODEL}, mean over {SEEDS} seeds.</p>\n"
         f'<div class="fingerprint">\n{frames}\n</div></div>\n\n'
         f'<script type="application/json" id="scheme-data">{packed}</script>\n'
     )

@@ -24,6 +24,11 @@ function compareSchemes() {
   second.value = first.value === "pre-ln" ? "post-ln" : "pre-ln";
   const show = () => {
     const a = data[first.value], b = data[second.value];
+    for (const [side, chosen] of [["a", first.value], ["b", second.value]]) {
+      const link = document.getElementById(`link-${side}`);
+      link.textContent = chosen;
+      link.href = `${chosen}.html`;
+    }
     const common = longestCommon(a.equation.flat(), b.equation.flat());
     document.getElementById("equation-a").innerHTML = marked(a.equation, common.inA);
     document.getElementById("equation-b").innerHTML = marked(b.equation, common.inB);

@@ -36,7 +36,7 @@ def study_page(result: StudyResult, form: str = "html") -> str:
         substitutions=study.substitutions if result.scale in ("micro", "tiny") else (),
         stale=result.is_stale,
         made=made_by(result),
-        sections=[_section(each) for each in exhibits if each.panels or each.maps],
+        sections=[exhibit_section(each) for each in exhibits if each.panels or each.maps],
         tables=[(each, table) for each in exhibits for table in each.tables],
     )
 
@@ -58,7 +58,8 @@ def made_by(result: StudyResult) -> str:
     return f"{missing}{made}; {versions}; {result.machine}"
 
 
-def _section(exhibit: Exhibit) -> FigureSection:
+def exhibit_section(exhibit: Exhibit) -> FigureSection:
+    """The section of a page that shows a figure of a study."""
     axes = exhibit.axes or Axes(x="", y="")
     about = Description(key="", title=exhibit.title, formula="", source="", look_for=exhibit.caption, axes=axes)
     maps = {"": list(exhibit.maps.items())} if exhibit.maps else {}
