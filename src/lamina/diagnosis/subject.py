@@ -155,6 +155,8 @@ def _highest_rate_of_adam(optimiser: Optimizer) -> float | None:
 
 def passes_over(model: nn.Module, batch: Any, loss: Loss | None, parts: int, notes: list[str]) -> list[Pass]:
     """One pass for each batch of a list, or for each part of a single batch; a pass may add to the notes."""
+    if batch is None or (isinstance(batch, list) and any(each is None for each in batch)):
+        raise UserError("the batch is None; give the arguments of the model: a tensor, a tuple or a dictionary")
     batches = batch if isinstance(batch, list) else split(batch, parts) if puts_batch_first(model) else [batch]
     if not batches:
         raise UserError("the list of batches is empty; give at least one batch")

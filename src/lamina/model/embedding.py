@@ -108,7 +108,15 @@ class Embedding(nn.Module):
             initialise_table(self.segments, init)
 
     def forward(self, table: nn.Module, ids: Tensor, sequences: Sequences, segments: Tensor | None = None) -> Tensor:
-        return self.place(table(ids), sequences, segments)
+        try:
+            embedded = table(ids)
+        except IndexError:  # on a CPU; a GPU ends the process
+            low, high, size = int(ids.min()), int(ids.max()), table.num_embeddings
+            raise UserError(
+                f"token ids must lie between 0 and {size - 1}, but go from {low} to {high}; use the model's own "
+                "tokenizer, or build the model with a larger vocab_size"
+            ) from None
+        return self.place(embedded, sequences, segments)
 
     def place(self, embedded: Tensor, sequences: Sequences, segments: Tensor | None = None) -> Tensor:
         """The stack's input from embedded tokens, or from the vectors of a front end: (tokens, dim)."""

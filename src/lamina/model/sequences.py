@@ -90,6 +90,9 @@ def pack(ids: Tensor, lengths: Lengths | None, padding_index: int) -> tuple[Tens
 
     `ids` is (tokens,) with `lengths`, or (sequences, length) with `lengths` or with trailing padding.
     """
+    if ids.is_floating_point():
+        kind = str(ids.dtype).removeprefix("torch.")
+        raise UserError(f"token ids must be integers, not {kind}; vectors go into model.stack, or into lamina.Stack")
     if ids.dim() == 1:
         if lengths is None:
             raise UserError("packed token ids (one dimension) need `lengths`, the number of tokens of each sequence")

@@ -323,6 +323,9 @@ class Stack(nn.Module):
             yield from entry.site.undecayed()
 
     def _check(self, x: Tensor, context: Mapping[str, Any]) -> None:
+        if not x.is_floating_point():
+            kind = str(x.dtype).removeprefix("torch.")
+            raise UserError(f"the stack's input must be vectors of floating-point numbers, not {kind}; embed ids first")
         if x.shape[-1] != self.shape.model_dim:
             raise UserError(f"the stack is {self.shape.model_dim} wide, but its input has {x.shape[-1]} channels")
         for name in context:

@@ -78,6 +78,12 @@ def make_cells(
     values: the values of a config, before validation: scheme options need not fit the scheme that the config names.
     where: the start of error messages, such as the file of the config.
     """
+    if isinstance(schemes, str):
+        raise UserError(f"schemes must be a list of names, not the text {schemes!r}; write [{schemes!r}]")
+    if not schemes:
+        raise UserError('no scheme is given; name those to compare, as in ["post-ln", "b2t"]')
+    if seeds < 1:
+        raise UserError(f"seeds is the number of seeds of each scheme, at least 1, not {seeds}")
     names = [read_schemes(name) for name in schemes]
     first = _config(values, where, names[0])
     chosen = [read_depth(depth) for depth in depths] or [_depth_of(first, where)]

@@ -33,6 +33,7 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -72,6 +73,10 @@ def warn(alarm: Alarm) -> None:
     warnings.warn(str(alarm), stacklevel=2)
 
 
+_WATCHED: WeakSet[Optimizer] = WeakSet()
+"""The optimisers that a watch observes at present."""
+
+
 class Watch:
     """A context manager that observes the steps of an optimiser; `history` has the observations."""
 
@@ -96,6 +101,7 @@ class Watch:
         read_every: steps after which losses and gradient norms are read from the device, which it has to be waited for;
             None for 1 on a CPU and 10 elsewhere. With 1 the module in which NaN values begin is found on any device.
         """
+        _check_arguments(model, optimiser)
         if every < 0:
             raise UserError(f"every is the number of steps between two observations, 0 for none, not {every}")
         self.model, self.optimiser, self.every, self.step = unwrap(model), optimiser, every, step
@@ -119,6 +125,9 @@ class Watch:
 
     def __enter__(self) -> Self:
         if self.every:
+            if self.optimiser in _WATCHED:
+                raise UserError("this optimiser is watched already; leave the other watch first, or call its close()")
+            _WATCHED.add(self.optimiser)
             layers = self._layers.layers
             self._tracer = NonFiniteTracer(self.model, layers, self._add_non_finite)
             lowest = lowest_parameters(self.model, layers)
@@ -140,6 +149,7 @@ class Watch:
         """Remove all hooks from the model and the optimiser; the history stays."""
         if self._steps is not None:
             self._follow(self._steps.read())
+            _WATCHED.discard(self.optimiser)
         for handle in self._handles:
             handle.remove()
         for each in (self._tracer, self._streams, self._recorder, self._steps):
@@ -302,3 +312,19 @@ class Watch:
 
 def _ranges(recorder: RangeRecorder) -> Measurement | None:
     return ModuleRanges().of(recorder.ranges, recorder.first_non_finite()) if recorder.ranges else None
+
+
+def _check_arguments(model: object, optimiser: object) -> None:
+    """Refuse what is no model and its optimiser, such as the two in the other order."""
+    if not isinstance(model, nn.Module):
+        what = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
+        raise UserError(f"the first argument of a watch is a model, not {what}: lamina.watch(model, optimiser)")
+    if not hasattr(optimiser, "register_step_pre_hook") or not hasattr(optimiser, "param_groups"):
+        what = f"a {type(optimiser).__name__}"
+        raise UserError(f"the second argument of a watch is an optimiser of torch, not {what}")
+    held = {id(each) for group in optimiser.param_groups for each in group["params"]}
+    if not any(id(each) in held for each in model.parameters()):
+        raise UserError(
+            f"the optimiser holds no parameter of {type(model).__name__}; build it from those of the watched model: "
+            "AdamW(model.parameters(), …)"
+        )

@@ -158,12 +158,14 @@ def _weights(layer: nn.Module, paths: tuple[str, ...], reads_memory: bool) -> We
 def _check(model: Any, residual: str) -> list[tuple[Any, Family]]:
     """The families of a model that can be rewired to the scheme; raises for any other."""
     transformers = require("transformers", "lamina.rewire", "transformers")
+    if isinstance(model, type):
+        raise UserError(f"rewire: {model.__name__} is a class; build the model first: {model.__name__}(config)")
+    if isinstance(model, nn.Module) and any(hasattr(each, "lamina_residual") for each in model.modules()):
+        raise UserError("rewire: the model is rewired already; build or load it anew, then rewire it once")
     families = find_families(model) if isinstance(model, transformers.PreTrainedModel) else []
     if not families:
         able = ", ".join(name.removesuffix("Config") for name in CONFIGS)
         raise UserError(f"rewire: {type(model).__name__} is none of the models that can be rewired: {able}")
-    if hasattr(families[0][0], "lamina_residual"):
-        raise UserError("rewire: the model is rewired already; build or load it anew, then rewire it once")
     scheme = schemes.find(residual)
     if scheme.grows:
         raise UserError(
