@@ -111,7 +111,7 @@ class Embedding(nn.Module):
         try:
             embedded = table(ids)
         except IndexError:  # on a CPU; a GPU ends the process
-            low, high, size = int(ids.min()), int(ids.max()), table.num_embeddings
+            low, high, size = int(ids.min()), int(ids.max()), cast(nn.Embedding, table).num_embeddings
             raise UserError(
                 f"token ids must lie between 0 and {size - 1}, but go from {low} to {high}; use the model's own "
                 "tokenizer, or build the model with a larger vocab_size"
