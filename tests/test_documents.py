@@ -74,16 +74,17 @@ def test_every_command_that_the_readme_names_is_run() -> None:
 
 def test_links_lead_somewhere() -> None:
     for document in DOCUMENTS:
-        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+        text = document.read_text()
+        for target in [*re.findall(r"\]\(([^)#]+)\)", text), *re.findall(r'<img src="([^"]+)"', text)]:
             if "://" not in target:
                 found = document.parent / target
                 is_page = document.parent.name == "pages"  # of the site, whose build checks its links
                 assert is_page or found.exists() or found.with_suffix(".md").exists(), f"{document.name}: {target}"
 
 
-def test_the_tree_in_the_readme_names_every_package() -> None:
-    readme = (ROOT / "README.md").read_text()
+def test_the_table_of_the_architecture_names_every_package() -> None:
+    table = (ROOT / "docs" / "architecture.md").read_text().partition("## Packages")[2].partition("\n## ")[0]
     packages = [folder.name for folder in (ROOT / "src" / "lamina").iterdir() if (folder / "__init__.py").exists()]
     assert packages
     for package in packages:
-        assert re.search(rf"^  {package}/ +\w", readme, re.MULTILINE), f"{package} is missing in the README's tree"
+        assert f"`{package}`" in table, f"{package} is missing in the table of packages"
