@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -112,18 +113,30 @@ def _read_depths(text: str) -> tuple[int, ...]:
         raise UserError(f"depths are numbers of layers, separated by commas, such as 2,8,32, not {text!r}") from None
 
 
-@app.command(rich_help_panel=REPORTS, epilog="Example: lamina report runs/own-compared/* --output compared.html")
+@app.command(
+    rich_help_panel=REPORTS,
+    epilog="Examples: lamina report runs/own-compared/* --output compared.html · lamina report runs/b2t --live",
+)
 def report(
     runs: Annotated[list[str], typer.Argument(help="Run folders, all of one task; files among them are left out.")],
     output: Annotated[
         str, typer.Option(help="The page, .html or .md; or its first curves alone, .svg, .pdf or .png.")
     ] = "report.html",
     title: Annotated[str, typer.Option(help="Its heading.")] = "",
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live", help="Write no file: show the page in a browser of this machine, up to date while runs train."
+        ),
+    ] = False,
 ) -> None:
     """Compare finished, failed or unfinished runs on one page."""
     from lamina.report.comparison_report import ComparisonReport, check_report_file
     from lamina.report.terminal.runs import show_comparison
 
+    if live:
+        _serve(runs, title)
+        return
     file = check_report_file(output)
     compared = ComparisonReport.read(runs)
     compared.save(file, title)
@@ -137,3 +150,19 @@ def report(
         more = f" and {others} more" if others > 0 else ""
         say(f"\nNot measured, so not shown: {first}{more}; lamina diagnose RUN measures them")
     say(f"\nThe report: {file}")
+
+
+def _serve(runs: list[str], title: str) -> None:
+    """Serve the page of runs until Ctrl-C."""
+    from lamina.report.live import LivePage, LiveServer
+
+    for run in runs:
+        if not Path(run).is_dir():
+            raise UserError(f"{run}: no such run folder; start the run first, then lamina report {run} --live")
+    with LiveServer(LivePage(runs, title)) as server:
+        say(f"The report, up to date while the runs train: {server.url} (Ctrl-C ends it)")
+        sys.stdout.flush()
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            say("Ended.")

@@ -11,7 +11,7 @@ from typing import Self
 from lamina.errors import UserError
 from lamina.report.conclusions import draw_conclusions
 from lamina.report.figures.curves import PICTURES
-from lamina.report.pages.comparison import save_comparison
+from lamina.report.pages.comparison import comparison_page, save_comparison
 from lamina.report.pages.page import form_of
 from lamina.report.run_results import RunResult, read_run_results
 from lamina.run_folder.folder import RunFolder
@@ -46,8 +46,15 @@ class ComparisonReport:
 
     def save(self, file: str | Path, title: str = "") -> None:
         """Write the page: .html or .md; or its first loss curves alone: .svg, .pdf or .png."""
-        own = self.results[0].name if len(self.results) == 1 else "Residual schemes compared"
-        save_comparison(self.results, Path(file), self.conclusions, title or own)
+        save_comparison(self.results, Path(file), self.conclusions, title or self._heading)
+
+    def page(self, title: str = "") -> str:
+        """The text of the page, as HTML."""
+        return comparison_page(self.results, "html", self.conclusions, title or self._heading)
+
+    @property
+    def _heading(self) -> str:
+        return self.results[0].name if len(self.results) == 1 else "Residual schemes compared"
 
 
 def check_report_file(file: str | Path) -> Path:
