@@ -99,3 +99,15 @@ def test_of_many_parts_those_that_do_not_hold_are_shown() -> None:
     assert all_of(parts).measured == "8 of 8 parts hold; the first and last: part 0 · part 7"
     parts[3] = Verdict(outcome="does not hold", measured="part 3")
     assert all_of(parts).measured == "7 of 8 parts hold; the others: part 3"
+
+
+def test_failed_runs_are_counted_in_words_and_parts_that_read_alike_are_written_once() -> None:
+    good, gone = Sample({1: 1.0, 2: 1.0, 3: 1.0}), Sample(dict.fromkeys((1, 2, 3)))
+    part = above("BLEU", good, gone)
+    assert part.measured == "BLEU = 1; claimed: > no value, 3 of 3 runs failed"
+    assert part.outcome == "holds"
+    assert all_of([part, part, part]).measured == part.measured
+    some = below("loss", Sample({1: 1.0, 2: 1.0, 3: 1.0, 4: None}), 2.0)
+    assert some.measured == "loss = 1 (1 of 4 runs failed); claimed: < 2"
+    assert within("ratio", good, 0.5, 1.5).measured == "ratio = 1; claimed: between 0.5 and 1.5"
+    assert close("BLEU", good, 0.5, 1.0).measured == "BLEU, 1 − 0.5 = 0.5; claimed: between −1 and 1"

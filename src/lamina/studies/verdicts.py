@@ -60,7 +60,8 @@ def below(name: str, value: Sample, bound: Sample | float, *, better: Better = "
 
 def within(name: str, value: Sample, low: float, high: float) -> Verdict:
     """low ≤ value ≤ high."""
-    text = f"{name} {value.interval()}, in [{short(low, 7)}, {short(high, 7)}]?"
+    bounds = f"between {short(low, 7)} and {short(high, 7)}" if low < high else short(low, 7)
+    text = f"{name} = {_named(value)}; claimed: {bounds}"
     problem = _too_few(value)
     if problem:
         return undecided(problem, text)
@@ -73,7 +74,7 @@ def within(name: str, value: Sample, low: float, high: float) -> Verdict:
 
 def close(name: str, value: Sample, other: Sample | float, tolerance: float) -> Verdict:
     """value ≈ other ± tolerance."""
-    return within(f"{name} − {_named(other)}", value - other, -tolerance, tolerance)
+    return within(f"{name}, {_named(value)} − {_named(other)}", value - other, -tolerance, tolerance)
 
 
 def failed(name: str, status: Sample) -> Verdict:
@@ -113,7 +114,7 @@ def at_least(count: int, verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def _compared(name: str, relation: str, value: Sample, bound: Sample | float, sign: float, better: Better) -> Verdict:
-    text = f"{name} {value.interval()} {relation} {_named(bound)}?"
+    text = f"{name} = {_named(value)}; claimed: {relation} {_named(bound)}"
     sides = [each for each in (value, bound) if isinstance(each, Sample)]
     gone = [each for each in sides if each.by_seed and not each.values]
     if gone:
@@ -121,14 +122,14 @@ def _compared(name: str, relation: str, value: Sample, bound: Sample | float, si
             return undecided("all runs of one side failed, and some of the other", text)
         value_is_larger = (gone[0] is value) == (better == "lower")
         outcome: Outcome = "holds" if value_is_larger == (sign > 0) else "does not hold"
-        return Verdict(outcome=outcome, measured=f"{text} All runs of one side failed.")
+        return Verdict(outcome=outcome, measured=text)
     difference = value - bound
     problem = _too_few(difference)
     if problem:
         return undecided(problem, text)
     interval = difference.interval()
     if isinstance(bound, Sample):
-        text = f"{text} Difference {interval}"
+        text = f"{text}; difference {interval}"
     lower, upper = sorted((sign * interval.low, sign * interval.high))
     if lower > 0:
         return _verdict("holds", text, interval)
@@ -157,7 +158,14 @@ def _too_few(value: Sample) -> str:
 
 
 def _named(other: Sample | float) -> str:
-    return str(other.interval()) if isinstance(other, Sample) else short(other)
+    """`1.5 [1.2, 1.8]`, the mean with its 95 % interval; failed runs are counted."""
+    if not isinstance(other, Sample):
+        return short(other)
+    runs = len(other.by_seed)
+    if not other.values:
+        return f"no value, {runs} of {runs} runs failed" if runs else "not measured"
+    mean = f"{short(other.mean)} of a single seed" if runs == 1 and not other.is_exact else str(other.interval())
+    return f"{mean} ({other.num_failed} of {runs} runs failed)" if other.num_failed else mean
 
 
 def _verdict(outcome: Outcome, measured: str, interval: Interval) -> Verdict:
@@ -176,9 +184,13 @@ def _joined(parts: list[Verdict], outcome: Outcome) -> Verdict:
 
 
 def _summary(parts: list[Verdict]) -> str:
-    """The measured numbers of all parts, or, of many, of those that do not hold, else of the first and last."""
-    if len(parts) <= MOST_PARTS:
-        return " · ".join(each.measured for each in parts)
+    """The measured numbers of all parts, or, of many, of those that do not hold, else of the first and last.
+
+    Parts that read alike, because all runs that they compare with failed, are written once.
+    """
+    different = dict.fromkeys(each.measured for each in parts)
+    if len(different) <= MOST_PARTS:
+        return " · ".join(different)
     others = [each for each in parts if each.outcome != "holds"]
     shown = (others or [parts[0], parts[-1]])[:MOST_PARTS]
     left_out = f" · and {len(others) - len(shown)} more" if len(others) > len(shown) else ""

@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterator
 
 from lamina.studies.papers.residual_blocks import DEVIATIONS
-from lamina.studies.papers.residual_fig2 import SCHEMES, STACKS, TRAINED_CHANGE, ResidualFig2
+from lamina.studies.papers.residual_decoders import SCHEMES
+from lamina.studies.papers.residual_fig2 import ResidualFig2
+from lamina.studies.papers.residual_panels import STACKS, TRAINED_CHANGE
 from lamina.studies.result_table import ResultRow, ResultTable
 from support.made_results import Change, check_claims, rows
 

@@ -8,11 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-import torch
-
-from lamina.diagnosis.measurement import Axes
-from lamina.diagnosis.measures.hidden_change import changes
-from lamina.diagnosis.recording.own import recording
 from lamina.runs.run import Run
 from lamina.studies.papers.initial_models import SUBSTITUTION
 from lamina.studies.papers.residual_blocks import (
@@ -22,17 +17,14 @@ from lamina.studies.papers.residual_blocks import (
     measure_products,
     measure_sums,
 )
-from lamina.studies.papers.residual_decoders import SCHEMES, measure_models
-from lamina.studies.papers.scheme_panels import scheme_panel
+from lamina.studies.papers.residual_decoders import measure_models
+from lamina.studies.papers.residual_panels import STACKS, TRAINED_CHANGE, figure_2, measure_trained_changes
 from lamina.studies.papers.trained_models import SUBSTITUTIONS, model_run, of_trained_models
-from lamina.studies.papers.trained_stages import stages_of
-from lamina.studies.result_table import ResultRow, ResultTable, row
+from lamina.studies.result_table import ResultRow, ResultTable
 from lamina.studies.shared_runs.declared import StudyRun
 from lamina.studies.study import Exhibit, Study, StudyContext, claim
 from lamina.studies.verdicts import Verdict, above, all_of, below, within
 
-STACKS = ("encoder", "decoder")
-TRAINED_CHANGE = "change in a trained model"
 FAR = 9
 """The distance N − k from which on the bound of Theorem 3.1 is below 1."""
 
@@ -60,12 +52,7 @@ class ResidualFig2(Study):
             yield from measure_models(context, seed)
 
     def measure_trained(self, run: Run) -> Iterator[ResultRow]:
-        _, stage = stages_of(run)
-        with recording(stage.model) as found, torch.no_grad():
-            stage.passes[0](stage.model)
-        for stack in found.stacks:
-            for block, change in enumerate(changes(stack), start=1):
-                yield row(TRAINED_CHANGE, change, stack=stack.name, block=block)
+        yield from measure_trained_changes(run)
 
     @claim("R-01", "The input of a Post-LN norm has squared norm 2d, that of Pre-LN grows as k d", paper="2; k")
     def norms(self, results: ResultTable) -> Verdict:
@@ -267,34 +254,7 @@ class ResidualFig2(Study):
         return all_of(parts)
 
     def exhibits(self, results: ResultTable) -> list[Exhibit]:
-        changed = results.where("change", kind="feed-forward")
-        return [
-            Exhibit(
-                "Figure 2 a",
-                "Gradient norm of the matrices of each layer, 18-18 models at initialisation.",
-                [
-                    scheme_panel(stack, results, "layer", "gradient of a layer", SCHEMES, stack=stack)
-                    for stack in STACKS[::-1]
-                ],
-                Axes(x="layer k", y="gradient norm"),
-            ),
-            Exhibit(
-                "Figure 2 b",
-                "Mean of |LN(x_{k+1}) − LN(x_k)| at the feed-forward sub-layer of each layer. The lines of Post-LN and "
-                "ResiDual coincide in the encoder.",
-                [scheme_panel(stack, changed, "layer", "change", SCHEMES, stack=stack) for stack in STACKS[::-1]],
-                Axes(x="layer k", y="mean absolute change"),
-            ),
-            Exhibit(
-                "Figure 2 b, trained models",
-                "The same for all sub-layers of 12-12 models after training.",
-                [
-                    scheme_panel(stack, results, "block", TRAINED_CHANGE, ("pre-ln", "resi-dual"), stack=stack)
-                    for stack in STACKS[::-1]
-                ],
-                Axes(x="sub-layer k", y="mean absolute change"),
-            ),
-        ]
+        return figure_2(results)
 
 
 def _last_to_first_third(values: Sequence[float]) -> float:

@@ -14,6 +14,7 @@ import torch
 
 from lamina.diagnosis.measurement import Axes
 from lamina.diagnosis.measures.adam_conditioning import AdamRule
+from lamina.formatting import short
 from lamina.report.figures.panels import Curve, Panel
 from lamina.report.figures.style import part_styles
 from lamina.runs.run import Run
@@ -67,7 +68,7 @@ class ResidualFig3(Study):
     def still_ill_conditioned(self, results: ResultTable) -> Verdict:
         last = results.along("deviation", "κ", step=STEPS)
         return all_of(
-            above(f"σ_g = {deviation:.0e}: κ̂ at step {STEPS}", value, 300.0) for deviation, value in last.items()
+            above(f"σ_g = {short(deviation)}: κ̂ at step {STEPS}", value, 300.0) for deviation, value in last.items()
         )
 
     @claim("R-19", "κ̂ falls as σ_g grows", paper="figure 3, right")
@@ -98,7 +99,7 @@ class ResidualFig3(Study):
     def exhibits(self, results: ResultTable) -> list[Exhibit]:
         shown = DEVIATIONS[::2]
         left = [
-            Curve(f"σ_g = {deviation:.0e}", results.curve("step", "κ", deviation=deviation), style)
+            Curve(f"σ_g = {short(deviation)}", results.curve("step", "κ", deviation=deviation), style)
             for deviation, style in zip(shown, part_styles(shown), strict=True)
         ]
         right = [

@@ -144,7 +144,9 @@ class XiongFig5(Study):
             Exhibit("Figure 5 a", "Validation loss of pre-training.", [losses], Axes(x="step", y="validation loss")),
             Exhibit(
                 "Figure 5 b, c",
-                "Accuracy of classifiers that start from checkpoints of the pre-training; means over six seeds.",
+                "Accuracy of classifiers that start from checkpoints of the pre-training; means over six seeds. "
+                "Half of the pairs have either label, so 50 % is chance: where a band includes it, 600 updates of "
+                "pre-training and 50 of fine-tuning are too few to learn the task, and neither scheme can be ahead.",
                 accuracies,
                 Axes(x="checkpoint", y="accuracy, %"),
             ),
