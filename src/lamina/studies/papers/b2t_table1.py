@@ -21,7 +21,10 @@ from lamina.tasks.sequence_to_sequence import SequenceToSequence
 
 SCHEMES = ("post-ln", "pre-ln", "b2t")
 DEPTHS = ("6-6", "18-18", "60-12")
-SAME_BASELINES = "Tables 1 and 5 here and table 3 of ResiDual share 13 numbers: one measurement, not two."
+SAME_BASELINES = (
+    "The baselines of table 3 of ResiDual equal those of tables 1 and 5 of B2T in 13 of 13 numbers: one measurement, "
+    "not two."
+)
 
 
 class B2tTable1(Study):

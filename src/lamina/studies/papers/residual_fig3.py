@@ -68,7 +68,8 @@ class ResidualFig3(Study):
     def still_ill_conditioned(self, results: ResultTable) -> Verdict:
         last = results.along("deviation", "κ", step=STEPS)
         return all_of(
-            above(f"σ_g = {short(float(deviation))}: κ̂ at step {STEPS}", value, 300.0) for deviation, value in last.items()
+            above(f"σ_g = {short(float(deviation))}: κ̂ at step {STEPS}", value, 300.0)
+            for deviation, value in last.items()
         )
 
     @claim("R-19", "κ̂ falls as σ_g grows", paper="figure 3, right")
