@@ -8,9 +8,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
+
+from lamina.cli import app
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -88,3 +92,38 @@ def test_the_table_of_the_architecture_names_every_package() -> None:
     assert packages
     for package in packages:
         assert f"`{package}`" in table, f"{package} is missing in the table of packages"
+
+
+def spans() -> list[tuple[str, str]]:
+    """Every command in the text of the documents, outside of fenced blocks: between backticks, or on a line of its
+    own."""
+    found = []
+    for document in DOCUMENTS:
+        text = re.sub(r"^```\w*\n.*?^```$", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+        commands = re.findall(r"`((?:lamina|python) [^`]+)`|^    (lamina .+)$", text, re.MULTILINE)
+        found += [(document.name, " ".join((span or line).split())) for span, line in commands]
+    return found
+
+
+def test_commands_in_the_text_exist_with_their_options() -> None:
+    """Those of fenced blocks are run; of the others the command and its options are compared with the command line."""
+    known = get_command(app).commands  # type: ignore[attr-defined]
+    checked = 0
+    for document, command in spans():
+        program, name, *words = command.split()
+        if program != "lamina" or not name.isalpha() or name.isupper():
+            continue
+        checked += 1
+        assert name in known, f"{document}: {command}"
+        options = {option for each in known[name].params for option in (*each.opts, *each.secondary_opts)} | {"--help"}
+        named = {word.partition("=")[0].rstrip(",.;") for word in words if re.match(r"--\w", word)}
+        assert named <= options, f"{document}: {command}"
+    assert checked > 30
+
+
+def test_python_programs_in_the_text_exist() -> None:
+    for document, command in spans():
+        program, first, *words = command.split()
+        if program == "python":
+            exists = find_spec(words[0]) is not None if first == "-m" else (ROOT / first).is_file()
+            assert exists, f"{document}: {command}"
