@@ -98,10 +98,12 @@ def measure_example(measure: Measure) -> str:
         for found in diagnosis.measurements
         if found.key == measure.key
     ]
-    opening = f"{_key('sick')}: {examples.sick}. {_key('healthy')}: {examples.healthy}.\n\n"
+    panels = choose_panels(models) if models else []
+    coloured = any(curve.name in STYLES for panel in panels for curve in panel.curves)
+    opening = f"{_key('sick', coloured)}: {examples.sick}. {_key('healthy', coloured)}: {examples.healthy}.\n\n"
     if not models:
         return opening + "It could not be measured in either.\n"
-    section = FigureSection(f"example-{measure.key}", models[0].measurement.about, choose_panels(models), _maps(models))
+    section = FigureSection(f"example-{measure.key}", models[0].measurement.about, panels, _maps(models))
     pictures = section.pictures
     if section.maps:
         groups, bar = section.map_pictures
@@ -130,13 +132,15 @@ def _table(table: Table) -> str:
     return "\n".join([*head, *rows]) + "\n\n"
 
 
-def _key(name: str) -> str:
-    return f'<b class="key {name}">{name.capitalize()}</b>'
+def _key(name: str, coloured: bool) -> str:
+    """The name of a model, in the colour of its line where the figures have one line for each."""
+    return f'<b class="key {name}">{name.capitalize()}</b>' if coloured else f"**{name.capitalize()}**"
 
 
 def _documentation(module: object) -> str:
-    """The docstring of a module: its indented formulas are code in Markdown too."""
-    return inspect.cleandoc(module.__doc__ or "").replace("<", "&lt;")
+    """The docstring of a module: its indented formulas are code in Markdown too, where nothing is escaped."""
+    lines = inspect.cleandoc(module.__doc__ or "").splitlines()
+    return "\n".join(line if line.startswith("    ") else line.replace("<", "&lt;") for line in lines)
 
 
 def _one_line(text: str | None) -> str:
