@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 3.4, 2.3  # inches: a column of a paper
 MOST_MARKERS = 40
+MOST_VALUES = 25
+"""The number of points of a curve whose values are shown under the pointer; the table below a figure has all."""
 LARGEST = 1e150  # the arithmetic of axes overflows beyond it
 PICTURES = ("svg", "pdf", "png")
 MOST_COLUMNS = 3
@@ -38,10 +40,14 @@ def draw_panels(panels: Sequence[Panel], scale: Axes, prefix: str) -> list[Marku
     with drawing():
         canvases = [canvas(WIDTH, HEIGHT, left=0.72, below=0.42) for _ in panels]
         _fill([axes for _, axes in canvases], panels, scale)
-        return [
-            inline(figure, f"{prefix}-{at}", describe(panel))
-            for at, ((figure, _), panel) in enumerate(zip(canvases, panels, strict=True))
-        ]
+        pictures = []
+        for at, ((figure, axes), panel) in enumerate(zip(canvases, panels, strict=True)):
+            titles = {
+                f"values-{number}": _add_hover_points(axes, curve, f"values-{number}", scale.log_y)
+                for number, curve in enumerate(panel.curves)
+            }
+            pictures.append(inline(figure, f"{prefix}-{at}", describe(panel), titles))
+        return pictures
 
 
 def draw_standalone(panels: Sequence[Panel], scale: Axes, form: str) -> bytes:
@@ -156,6 +162,36 @@ def _draw(axes: DrawnAxes, curve: Curve, log_y: bool) -> None:
                 clip_on=False,
                 transform=axes.get_xaxis_transform(),
             )
+
+
+def _add_hover_points(axes: DrawnAxes, curve: Curve, gid: str, log_y: bool) -> list[str]:
+    """Draw transparent points on a curve, at most `MOST_VALUES`; returns their values as text, which a browser shows
+    while the pointer is on them."""
+    series = curve.series
+    spreads = series.spread or [0.0] * len(series.x)
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    points = [
+        (x, y, spread)
+        for x, y, spread in zip(series.x, series.y, spreads, strict=True)
+        if math.isfinite(y) and left <= x <= right and bottom <= y <= top and not (log_y and y <= 0)
+    ]
+    kept = sorted({round(at) for at in np.linspace(0, len(points) - 1, min(len(points), MOST_VALUES))})
+    points = [points[at] for at in kept] if points else []
+    axes.plot(
+        [x for x, _, _ in points],
+        [y for _, y, _ in points],
+        linestyle="none",
+        marker="o",
+        markersize=6,
+        markeredgewidth=0,
+        alpha=0,
+        zorder=4,
+        gid=gid,
+    )
+    return [
+        f"{printable(curve.name)}: {short(y)}{f' ± {short(spread)}' if spread else ''} at {short(x)}"
+        for x, y, spread in points
+    ]
 
 
 def _plot_options(style: LineStyle, with_markers: bool = True) -> dict[str, Any]:

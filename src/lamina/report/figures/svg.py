@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -81,16 +81,23 @@ def canvas(
     return figure, axes
 
 
-def inline(figure: Figure, prefix: str, label: str) -> Markup:
-    """The figure as an `<svg>` element; `label` describes it to screen readers, which skip one without a label."""
+def inline(figure: Figure, prefix: str, label: str, titles: Mapping[str, Sequence[str]] | None = None) -> Markup:
+    """The figure as an `<svg>` element; `label` describes it to screen readers, which skip one without a label.
+
+    titles: by the `gid` of a line, the texts that a browser shows while the pointer is on its markers, in their order.
+    """
     written = io.StringIO()
     figure.savefig(written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     picture = ElementTree.fromstring(written.getvalue())
     used = set(re.findall(r"#([\w.-]+)", " ".join(each for node in picture.iter() for each in _references(node))))
+    marked = [(node, titles[node.get("id", "")]) for node in picture.iter() if node.get("id") in (titles or {})]
     for node in picture.iter():
         node.tag = node.tag.rpartition("}")[2]
         node.text, node.tail = (node.text or "").strip() or None, None
         _tidy(node, prefix, used)
+    for line, texts in marked:
+        for marker, text in zip(line.iter("use"), texts, strict=True):
+            ElementTree.SubElement(marker, "title").text = text
     for parent in picture.iter():
         for child in [each for each in parent if _is_empty(each)]:
             parent.remove(child)
