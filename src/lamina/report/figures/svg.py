@@ -90,7 +90,8 @@ def inline(figure: Figure, prefix: str, label: str, titles: Mapping[str, Sequenc
     figure.savefig(written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     picture = ElementTree.fromstring(written.getvalue())
     used = set(re.findall(r"#([\w.-]+)", " ".join(each for node in picture.iter() for each in _references(node))))
-    marked = [(node, titles[node.get("id", "")]) for node in picture.iter() if node.get("id") in (titles or {})]
+    given = titles or {}
+    marked = [(node, given[name]) for node in picture.iter() if (name := node.get("id", "")) in given]
     for node in picture.iter():
         node.tag = node.tag.rpartition("}")[2]
         node.text, node.tail = (node.text or "").strip() or None, None
