@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lamina.data.synthetic.random_store import random_store
 from lamina.data.store import Store
+from lamina.data.synthetic.random_store import random_store
 from lamina.diagnosis.examine import examine
 from lamina.diagnosis.factories import widths_below
 from lamina.diagnosis.measurement import Stage
