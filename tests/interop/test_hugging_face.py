@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+import lamina
 from lamina.diagnosis.recording.passes import record_pass
+from lamina.diagnosis.results import Diagnosis
 from lamina.diagnosis.subject import Subject
 from lamina.errors import UserError
 from lamina.interop.hugging_face import is_model_folder, pretrained_subject, restrict_attention
+from support.library_models import library_model_of
+from support.varied_runs import varied_run
 
 
 def losses(subject: Subject) -> list[float]:
@@ -101,6 +107,31 @@ def test_a_folder_with_weights_is_diagnosed_with_its_weights(tmp_path: Path, tra
     (tmp_path / "model.safetensors").write_bytes(b"\0" * 20)
     with pytest.raises(UserError, match="could not be loaded"):
         pretrained_subject(tmp_path)
+
+
+def diagnosed_by_command(folder: Path) -> Diagnosis:
+    """The diagnosis of a folder by a new process, in which nothing has registered Lamina's classes."""
+    file = folder / "why.json"
+    command = [sys.executable, "-m", "lamina", "diagnose", str(folder), "--quick", "--output", str(file)]
+    subprocess.run(command, check=True, capture_output=True)
+    return Diagnosis.model_validate_json(file.read_bytes())
+
+
+@pytest.mark.peers
+def test_a_rewired_folder_is_diagnosed(tmp_path: Path, transformers: Any) -> None:
+    lamina.rewire(library_model_of("gpt2"), "post-ln").save_pretrained(tmp_path)
+    diagnosis = diagnosed_by_command(tmp_path)
+    assert "RewiredGPT2LMHeadModel" in diagnosis.model
+    assert diagnosis.facts.placements == {"transformer": "post"}  # GPT-2's own is pre
+
+
+@pytest.mark.peers
+def test_an_exported_folder_is_diagnosed(stores: Path, tmp_path: Path, transformers: Any) -> None:
+    from lamina.interop.auto_models.folder import save_run  # needs transformers
+
+    save_run(varied_run("language-modelling", stores, residual="resi-dual"), tmp_path)
+    diagnosis = diagnosed_by_command(tmp_path)
+    assert "LaminaForCausalLM" in diagnosis.model
 
 
 @pytest.mark.peers

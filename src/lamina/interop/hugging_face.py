@@ -28,6 +28,8 @@ from lamina.interop.weight_files import has_weights
 CONFIG = "config.json"
 ATTENTION = ("eager", "sdpa")
 """The implementations of attention that are part of transformers and torch; any other name can load a kernel."""
+OWN_TYPES = "lamina"
+"""What the model types of Lamina's own folders begin with."""
 DEPTHS = ("num_hidden_layers", "num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers")
 RANDOM_INPUT = "the batches are random tokens, pixels or audio; on real input activations may differ"
 NO_WEIGHTS = "there are no weights beside config.json; newly initialised models are measured"
@@ -134,18 +136,35 @@ def _import(path: Path) -> Any:
 
 
 def _class_and_config(transformers: Any, path: Path) -> tuple[Any, Any]:
-    """The class that the config names, if transformers has it, and the config; no code of the folder is executed."""
+    """The class that the config names, of transformers or Lamina, and the config; no code of the folder is executed."""
     try:
-        named = (json.loads((path / CONFIG).read_bytes()).get("architectures") or [None])[0]
+        values = json.loads((path / CONFIG).read_bytes())
+        named = (values.get("architectures") or [None])[0]
+        own = _own_class(transformers, values.get("model_type"), str(named))
         config = transformers.AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except (ValueError, OSError, AttributeError, KeyError) as error:
         raise UserError(f"{path / CONFIG}: not the config of a model of transformers: {error}") from error
-    found = getattr(transformers, str(named), None) if named else None
+    found = (own or getattr(transformers, str(named), None)) if named else None
     if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
         return found, config
     if named is not None:
         raise UserError(f"{path / CONFIG}: transformers {transformers.__version__} has no model {named!r}")
     return transformers.MODEL_MAPPING[type(config)], config
+
+
+def _own_class(transformers: Any, model_type: object, named: str) -> Any:
+    """Lamina's class of this name, for folders of `lamina export --to hf` and of rewired models; None for others."""
+    if not str(model_type).startswith(OWN_TYPES):
+        return None
+    from lamina.interop.auto_models import register as own  # imports transformers, which may be missing
+    from lamina.interop.rewiring import saved
+
+    own.register()
+    saved.register_rewired()
+    rewired = getattr(transformers, named.removeprefix("Rewired"), None)
+    if rewired is not None:
+        return saved.rewired_model(rewired)
+    return next((each for each in own.CLASSES.values() if each.__name__ == named), None)
 
 
 @contextmanager
