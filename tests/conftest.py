@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,9 @@ from lamina.training.machine.bf16 import make_bf16_safe
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the environment
     make_bf16_safe()
     os.environ["LAMINA_CACHE"] = tempfile.mkdtemp(prefix="lamina-cache-")  # not the user's
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background jobs; programs under test inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import torch
 
