@@ -37,7 +37,12 @@ def pattern() -> re.Pattern[str]:
 
 
 NAMES = pattern()
-OTHER_FOLDERS = {"data/store.py", "training/bert_folder.py"}
+OTHER_FOLDERS = {
+    "data/store.py",
+    "training/bert_folder.py",
+    "interop/imports/import_run.py",
+    "interop/imports/tensor_files.py",
+}
 """Files of other folders with the same names: the manifest of a store, and the weights that transformers saves."""
 
 

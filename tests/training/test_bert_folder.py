@@ -220,8 +220,8 @@ def test_an_activation_that_lamina_lacks_is_refused(transformers: Any, tmp_path:
     save_bert(transformers, tmp_path / "bert")
     content = json.loads((tmp_path / "bert" / "config.json").read_text())
     config = config_for(tmp_path / "bert", tmp_path)
-    (tmp_path / "bert" / "config.json").write_text(json.dumps(content | {"hidden_act": "silu"}))
-    with pytest.raises(UserError, match=r"config.json: activation: unknown value 'silu'"):
+    (tmp_path / "bert" / "config.json").write_text(json.dumps(content | {"hidden_act": "mish"}))
+    with pytest.raises(UserError, match=r"config.json: activation: unknown value 'mish'"):
         started(config)
 
 

@@ -55,7 +55,8 @@ def _serve(threads: int) -> None:
         with RunFolder(run).log.open("ab") as log:
             for printed in (1, 2):
                 os.dup2(log.fileno(), printed)
-        print(_attempt(run, threads, diagnose=False), file=codes, flush=True)
+        codes.write(f"{_attempt(run, threads, diagnose=False)}\n")
+        codes.flush()
 
 
 def _receive(paths: SimpleQueue[Path | None]) -> None:

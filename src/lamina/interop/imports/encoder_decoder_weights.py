@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lamina.interop.imports.weight_mapping import WeightMapping
 from lamina.model.options import ModelOptions, pair
+from lamina.residual.pre_ln import PreLN
 
 ATTENTION = (("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj"))
 FIXED_POSITIONS = (
@@ -32,7 +33,7 @@ def map_layers(weights: WeightMapping, options: ModelOptions, prefix: str) -> No
                     weights.linear(f"{ours}.sublayers.{place}.{own}", f"{theirs}.{attention}.{name}", dim, dim)
             weights.linear(f"{ours}.sublayers.{which + 1}.inner", f"{theirs}.fc1", inner, dim)
             weights.linear(f"{ours}.sublayers.{which + 1}.outer", f"{theirs}.fc2", dim, inner)
-        if pair(options.residual)[which] == "pre-ln":
+        if pair(options.residual)[which] == PreLN.name:
             weights.norm(f"{stack}.residual.final_norm", f"{prefix}{stack}.layer_norm", dim)
 
 

@@ -25,6 +25,8 @@ from lamina.interop.imports.tensor_files import read_pickled
 from lamina.interop.imports.token_rows import TokenRows, words_of
 from lamina.interop.imports.weight_mapping import WeightMapping
 from lamina.model.options import ModelOptions
+from lamina.residual.post_ln import PostLN
+from lamina.residual.pre_ln import PreLN
 
 MARKS = ("<s>", "<pad>", "</s>", "<unk>")
 PADDING, END, UNKNOWN = 1, 2, 3
@@ -68,7 +70,7 @@ def read_fairseq(folder: Path, config: ForeignConfig) -> ForeignModel:
         shared = "decoder" if config.get("share_decoder_input_output_embed", False) else "none"
     longest = min(config.number(f"max_{side}_positions", 1024) for side in ("source", "target"))
     model = {
-        "residual": tuple("pre-ln" if each else "post-ln" for each in pre),
+        "residual": tuple(PreLN.name if each else PostLN.name for each in pre),
         "num_layers": (config.number("encoder_layers", 6), config.number("decoder_layers", 6)),
         "model_dim": config.same("encoder_embed_dim", "decoder_embed_dim", 512),
         "feed_forward_dim": config.same("encoder_ffn_embed_dim", "decoder_ffn_embed_dim", 2048),

@@ -13,6 +13,7 @@ from lamina.interop.imports.foreign_model import ForeignConfig, ForeignModel
 from lamina.interop.imports.token_rows import TokenRows, read_token_rows
 from lamina.interop.imports.weight_mapping import WeightMapping
 from lamina.model.options import ModelOptions, pair
+from lamina.residual.pre_ln import PreLN
 
 ACTIVATIONS = {
     "gelu_new": "gelu-tanh",
@@ -37,7 +38,7 @@ def read_gpt2(folder: Path, config: ForeignConfig) -> ForeignModel:
     end = config.token("eos_token_id", DEFAULT_END)
     rows, notes = read_token_rows(folder, config.number("vocab_size", 50_257), {EOS: end}, {EOS: end})
     model = {
-        "residual": "pre-ln",
+        "residual": PreLN.name,
         "num_layers": config.number("n_layer", 12),
         "model_dim": dim,
         "feed_forward_dim": config.number("n_inner", 4 * dim),

@@ -18,6 +18,7 @@ from lamina.interop.imports.foreign_model import ForeignConfig, ForeignModel
 from lamina.interop.imports.token_rows import TokenRows, read_token_rows
 from lamina.interop.imports.weight_mapping import WeightMapping
 from lamina.model.options import ModelOptions, pair
+from lamina.residual.pre_ln import PreLN
 
 UNUSED = r"(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq|lm_head\.weight"
 """Stored frequencies, and the output layer where it is the embedding table."""
@@ -39,7 +40,7 @@ def read_llama(folder: Path, config: ForeignConfig) -> ForeignModel:
     if is_tied and not shares:
         notes.append("the output layer was the embedding table; here it is a table of its own, because <s> is no </s>")
     model: dict[str, Any] = {
-        "residual": "pre-ln",
+        "residual": PreLN.name,
         "num_layers": config.number("num_hidden_layers", 32),
         "model_dim": dim,
         "feed_forward_dim": config.number("intermediate_size", 11_008),

@@ -15,6 +15,7 @@ from lamina.interop.imports.foreign_model import ForeignConfig, ForeignModel
 from lamina.interop.imports.token_rows import TOKENIZER, TokenRows, read_token_rows
 from lamina.interop.imports.weight_mapping import WeightMapping
 from lamina.model.options import ModelOptions
+from lamina.residual.post_ln import PostLN
 
 ACTIVATIONS = {
     "relu": "relu",
@@ -45,7 +46,7 @@ def read_marian(folder: Path, config: ForeignConfig) -> ForeignModel:
     if not notes and not (folder / TOKENIZER).is_file():
         notes.append(PIECES)
     model = {
-        "residual": "post-ln",
+        "residual": PostLN.name,
         "num_layers": (config.number("encoder_layers", 12), config.number("decoder_layers", 12)),
         "model_dim": dim,
         "feed_forward_dim": config.same("encoder_ffn_dim", "decoder_ffn_dim", 4096),

@@ -66,7 +66,7 @@ class TrialRunner:
 
     def seconds(self) -> float:
         """The time of all trials together."""
-        records = (RunFolder(file.parent).trial.read() for file in self.folder.glob("*/trial.json"))
+        records = (RunFolder(folder).trial.read() for folder in self.folder.glob("*/"))
         return sum(each.seconds for each in records if each is not None)
 
     def _record(self, name: str) -> TrialRecord | None:

@@ -62,7 +62,7 @@ def open_beside(store: Store, name: DataName) -> Store:
     """
     scale = next(each for each in ("micro", "tiny") if store.folder.name.endswith(f"-{each}"))
     folder = store.folder.parent
-    with FileLock(folder / f".{name}-{scale}.lock"):
+    with FileLock(folder / f".{name}-{scale}.preparing"):
         return open_data(name, scale, folder, replace=False)
 
 
