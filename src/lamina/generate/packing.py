@@ -26,7 +26,7 @@ AnyModule = TypeVar("AnyModule", bound=nn.Module)
 ENOUGH = 400
 """The number of tokens to be decoded, hypotheses included, from which packing saves more time than it takes."""
 ROWS = 64
-"""The number of rows that oneDNN is told; the order is the same from about 8 on, and good for one row too."""
+"""The number of rows that weights are packed for. From about 8 rows on the order is the same; it suits one row too."""
 
 
 def can_be_packed(model: nn.Module) -> bool:

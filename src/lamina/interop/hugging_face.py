@@ -161,8 +161,8 @@ def _own_class(transformers: Any, model_type: object, named: str) -> Any:
 
     own.register()
     saved.register_rewired()
-    rewired = getattr(transformers, named.removeprefix("Rewired"), None)
-    if rewired is not None:
+    rewired = getattr(transformers, named.removeprefix("Rewired"), None) if named.startswith("Rewired") else None
+    if isinstance(rewired, type) and issubclass(rewired, transformers.PreTrainedModel):
         return saved.rewired_model(rewired)
     return next((each for each in own.CLASSES.values() if each.__name__ == named), None)
 
